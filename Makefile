@@ -1,0 +1,40 @@
+# Each command does the set-up it needs. `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench clean
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv with the pspns command and all extras
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(READY)  ## MovieLens-100K from raw ratings to a table and demo/report.html
+	$(BIN)/python examples/demo.py --out demo
+
+test: $(READY)  ## the whole test suite, with every example of README and docs
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)  ## format, lint, types, doctests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --doctest-modules pspns
+
+format: $(READY)  ## put the code in order
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## speed against plain references, checked for equal answers first
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what the commands made
+	rm -rf $(VENV) demo build dist

@@ -1,0 +1,34 @@
+"""The errors users meet, and the help each carries: what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PspnsError(Exception):
+    """Anything a user can mend; the command line prints it without a traceback."""
+
+    exit_code = 1
+
+
+class DataError(PspnsError):
+    """The data could not be read or do not hold what the run needs."""
+
+
+class SettingsError(PspnsError, ValueError):
+    """An unknown or impossible option, key or name."""
+
+    exit_code = 2
+
+
+def unknown_name(kind: str, given: str, available: Iterable[str]) -> SettingsError:
+    """The error for a name that does not exist; the list is computed from what does.
+
+    >>> print(unknown_name("negatives", "unifrom", ["uniform"]))
+    no negatives named 'unifrom'; available: uniform (did you mean 'uniform'?)
+    """
+    names = sorted(available)
+    close = difflib.get_close_matches(given, names, n=1)
+    hint = f" (did you mean '{close[0]}'?)" if close else ""
+    return SettingsError(f"no {kind} named '{given}'; available: {', '.join(names)}{hint}")

@@ -1,0 +1,66 @@
+"""The k best items of each user: scores in blocks of users, known items left out, never a table of users × items."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pspns.item_sets import ItemSets
+from pspns.memory import MemoryBudget
+from pspns.shapes import Scorer
+
+# A block is filled up to at least the smaller number: with fewer rows a matrix product takes another path, whose
+# last bits differ, and results must not depend on how much memory there was.
+MIN_ROWS, MAX_ROWS = 32, 256
+
+
+class TopLists:
+    """What is left out for whom, and what to offer those whom the model does not know."""
+
+    def __init__(self, known: ItemSets, train_counts: Tensor, n_users: int, memory: MemoryBudget):
+        """`train_counts` `[n_items]` ranks the items for users whose number is `n_users` or above."""
+        self._known = known
+        self._counts = train_counts.float()
+        self._n_users = n_users
+        n_items = len(train_counts)
+        # Scores, a sorted copy of rows with ties, and top-k's own workspace.
+        self._rows = memory.rows(16 * n_items, MIN_ROWS, MAX_ROWS, f"ranking {n_items:,} items")
+
+    def best(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """Items and scores, both `[users, k]`, best first; item −1, score −∞ where nothing is left to offer."""
+        blocks = [self._best_of_block(scorer, replica, block, k) for block in users.split(self._rows)]
+        items, scores = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        return items, scores
+
+    def _best_of_block(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        filled = F.pad(users, (0, max(0, MIN_ROWS - len(users))))
+        is_cold = filled >= self._n_users
+        scores = scorer.scores(filled.masked_fill(is_cold, 0), replica)[: len(users)].clone()
+        # Someone unknown to train can only be offered what is popular.
+        scores[is_cold[: len(users)]] = self._counts
+        rows, items = self._known.entries(users)
+        scores[rows, items] = -torch.inf
+        return best_items(scores, k)
+
+
+def best_items(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k highest scores of each row, best first, ties to the lower item number; −1 for what scores −∞.
+
+    >>> best_items(torch.tensor([[0.5, 1.0, 0.5, -torch.inf]]), 2)[0].tolist()
+    [[1, 0]]
+    """
+    n_found = min(k, scores.shape[1])
+    # One more than asked for shows whether an equal of the last one was left out.
+    values, items = scores.topk(min(k + 1, scores.shape[1]), dim=-1)
+    unsure = (values[:, n_found - 1] == values[:, -1]) & (values[:, -1] > -torch.inf)
+    values, items = values[:, :n_found], items[:, :n_found]
+    # torch.topk promises nothing about ties: among the chosen, order by number, then stably by score …
+    items, by_number = items.sort(dim=-1)
+    values, by_score = values.gather(-1, by_number).sort(dim=-1, descending=True, stable=True)
+    items = items.gather(-1, by_score)
+    # … and where it may have chosen the wrong one of two equals, sort the whole row.
+    if n_found < scores.shape[1] and bool(unsure.any()):
+        items[unsure] = scores[unsure].sort(dim=-1, descending=True, stable=True).indices[:, :n_found]
+    items = items.masked_fill(values == -torch.inf, -1)
+    return F.pad(items, (0, k - n_found), value=-1), F.pad(values, (0, k - n_found), value=-torch.inf)

@@ -1,0 +1,76 @@
+"""A set of items for each user: rejected negatives, evaluation masks, held-out items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pspns.errors import DataError
+
+if TYPE_CHECKING:
+    from pspns.data.split import Pairs
+    from pspns.rng import ReplicaStream
+
+
+class ItemSets:
+    """Compressed rows on one device; nothing of size users × items is ever made."""
+
+    def __init__(self, n_users: int, n_items: int, *parts: Pairs, device: torch.device | str = "cpu"):
+        """The union of `parts`; pairs of users or items beyond the given numbers are left out."""
+        users = np.concatenate([part.users for part in parts] or [np.empty(0, np.int64)])
+        items = np.concatenate([part.items for part in parts] or [np.empty(0, np.int64)])
+        inside = (users < n_users) & (items < n_items)
+        keys = np.unique(users[inside] * n_items + items[inside])
+        owners = keys // n_items
+        sizes = np.bincount(owners, minlength=n_users)
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        self.n_users = n_users
+        self.n_items = n_items
+        self.keys = torch.from_numpy(keys).to(device)  # [entries] user · n_items + item, sorted
+        self.starts = torch.from_numpy(starts).to(device)  # [n_users + 1]
+        self.items = torch.from_numpy(keys % n_items).to(device)  # [entries] user after user, ascending
+        self.sizes = torch.from_numpy(sizes).to(device)  # [n_users]
+        # Item minus its rank in the row = how many items below it are outside the set: rising within a row.
+        outside_below = keys % n_items - (np.arange(len(keys)) - starts[owners])
+        self._gap_keys = torch.from_numpy(owners * (n_items + 1) + outside_below).to(device)
+
+    def contains(self, users: Tensor, items: Tensor) -> Tensor:
+        """Is the item in the user's set? Any shape, the two broadcast."""
+        if len(self.keys) == 0:
+            return torch.zeros(torch.broadcast_shapes(users.shape, items.shape), dtype=torch.bool, device=items.device)
+        wanted = users * self.n_items + items
+        places = torch.searchsorted(self.keys, wanted.contiguous()).clamp_max(len(self.keys) - 1)
+        return self.keys[places] == wanted
+
+    def entries(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """Every item of these users' sets, as (row in `users`, item), both `[entries]`."""
+        sizes = self.sizes[users]
+        rows = torch.repeat_interleave(torch.arange(len(users), device=users.device), sizes)
+        # A row's entries lie together: the distance from a place in `rows` to its entry is the same within a row.
+        distance = self.starts[users] - (sizes.cumsum(0) - sizes)
+        return rows, self.items[torch.arange(len(rows), device=users.device) + distance[rows]]
+
+    def draw_outside(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:
+        """`n` items for each row, independent and uniform over what is outside the user's set.
+
+        Users are `[replicas, rows]`, the result `[replicas, rows, n]`. No draw is ever rejected: of the f items
+        outside, the r-th is found by a search among the gaps of the row, which costs the same for a user who
+        owns one item and for a user who owns all but one.
+        """
+        free = self.n_items - self.sizes[users]  # [replicas, rows]
+        rank = stream.integers(free, n)  # [replicas, rows, n]
+        wanted = users[..., None] * (self.n_items + 1) + rank
+        below = torch.searchsorted(self._gap_keys, wanted, right=True) - self.starts[users][..., None]
+        return rank + below
+
+    def check_room(self, what: str) -> None:
+        """Every user must leave at least one item outside."""
+        full = torch.nonzero(self.sizes >= self.n_items)
+        if len(full):
+            raise DataError(
+                f"{len(full):,} of {self.n_users:,} users own all {self.n_items:,} items (the first is user number "
+                f"{int(full[0])}), so no {what} can be drawn for them; leave such users out"
+            )

@@ -1,0 +1,120 @@
+"""All settings of a run, as plain frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+from pspns.components import find_part, part_name
+from pspns.errors import SettingsError
+from pspns.models.mf import MatrixFactorisation
+from pspns.negatives.uniform import UniformNegatives
+from pspns.positives.observed import ObservedPositives
+from pspns.starts.xavier import XavierStart
+from pspns.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    source: str | None = None
+    """A file, a folder with train, valid and test files, or the name of a known data set."""
+    format: str | None = None
+    """How a file is written: delimited, parquet or lines; unset: told from its name and first lines."""
+    columns: dict[str, str] | None = None
+    """Which column is which, as user=NAME,item=NAME,rating=NAME,time=NAME; unset: guessed, and said."""
+    header: bool | None = None
+    """Whether the first line of a delimited file names the columns; unset: told from its words."""
+    min_rating: float | None = None
+    """Rows rated lower are left out; unset: every row is an interaction."""
+    folder: str | None = None
+    """Where data sets lie on this machine; unset: the environment variable PSPNS_DATA."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    k: tuple[int, ...] = (20, 30)
+    """Lengths of the lists that are judged."""
+    select_by: str = "recall@20"
+    """The metric that chooses the best step on validation."""
+    inactive: int = 1000
+    """How many of the least active users are judged apart."""
+
+    def __post_init__(self) -> None:
+        if not self.k or min(self.k) < 1:
+            raise SettingsError(f"k must be whole numbers of at least 1, got {self.k}; change [evaluation] k")
+        if self.inactive < 0:
+            raise SettingsError(f"inactive must be at least 0, got {self.inactive}; change [evaluation] inactive")
+        metric, _, cutoff = self.select_by.partition("@")
+        find_part("metrics", metric)
+        if not cutoff.isdigit() or int(cutoff) < 1:
+            raise SettingsError(f"select_by must be a metric and a cut-off such as recall@20, got '{self.select_by}'")
+
+    @property
+    def cutoffs(self) -> tuple[int, ...]:
+        """Every list length that is needed, those shown and the one that selects."""
+        return tuple(sorted({*self.k, int(self.select_by.partition("@")[2])}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    protocol: str = "strict"
+    """The evaluation rule: strict, published or best-on-test."""
+    seeds: tuple[int, ...] = (0,)
+    """One replica for each seed: start, shuffle, negatives."""
+    data_seed: int = 0
+    """Drives what all replicas share: split, SVD."""
+    device: str = "auto"
+    """cpu, cuda, or auto: cuda where there is one."""
+    threads: int | None = None
+    """CPU threads; unset: as many as torch takes."""
+    memory_gib: float | None = None
+    """Memory that large tables may take; unset: 80 % of what is free."""
+    baselines: bool = True
+    """Whether popular, svd and ease are judged beside the model."""
+
+    def __post_init__(self) -> None:
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise SettingsError(f"seeds must be distinct whole numbers of at least 0, got {self.seeds}")
+        if self.data_seed < 0:
+            raise SettingsError(f"data_seed must be at least 0, got {self.data_seed}")
+        if self.threads is not None and self.threads < 1:
+            raise SettingsError(f"threads must be at least 1, got {self.threads}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One section for each stage; those that hold a part are chosen by its name."""
+
+    data: DataSettings = field(default_factory=DataSettings)
+    split: Any = None  # unset: a folder's own parts, or random 8:1:1
+    positives: Any = field(default_factory=ObservedPositives)
+    negatives: Any = field(default_factory=UniformNegatives)
+    model: Any = field(default_factory=MatrixFactorisation)
+    start: Any = field(default_factory=XavierStart)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    run: RunSettings = field(default_factory=RunSettings)
+
+    def as_dict(self) -> dict[str, dict[str, Any]]:
+        """Every section that is set and its keys, as a settings file would write them."""
+        sections = {}
+        for section in dataclasses.fields(self):
+            value = getattr(self, section.name)
+            if value is None:
+                continue
+            entries = dataclasses.asdict(value)
+            if kind := PART_SECTIONS.get(section.name):
+                entries = {"name": part_name(kind, value), **entries}
+            sections[section.name] = entries
+        return sections
+
+
+PART_SECTIONS = {
+    "split": "splits",
+    "positives": "positives",
+    "negatives": "negatives",
+    "model": "models",
+    "start": "starts",
+}
+"""Section → the kind of part it chooses."""

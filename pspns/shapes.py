@@ -1,0 +1,167 @@
+"""What the stages hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pspns.data.interactions import Ints
+from pspns.data.split import Pairs
+from pspns.item_sets import ItemSets
+from pspns.memory import MemoryBudget
+
+if TYPE_CHECKING:
+    from pspns.training.stopping import Evaluation
+
+
+@dataclass(frozen=True)
+class PositivePairs:
+    """What the loss is summed over: which pairs, how often, how much."""
+
+    users: Ints  # [pairs] each pair once, sorted by user, then item
+    items: Ints  # [pairs]
+    copies: NDArray[np.uint8]  # [pairs] how often an epoch visits the pair
+    pair_weights: NDArray[np.float32]  # [pairs] how much one visit counts in the loss
+    is_observed: NDArray[np.bool_]  # [pairs] in train
+    is_global: NDArray[np.bool_]  # [pairs] proposed by the global pattern
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_visits(self) -> int:
+        """Rows of one epoch."""
+        return int(self.copies.sum(dtype=np.int64))
+
+    def as_pairs(self) -> Pairs:
+        return Pairs(self.users, self.items)
+
+    def without(self, held_out: ItemSets) -> PositivePairs:
+        """These pairs less those in the given sets."""
+        dropped = held_out.contains(torch.from_numpy(self.users), torch.from_numpy(self.items)).numpy()
+        return PositivePairs(
+            *(
+                array[~dropped]
+                for array in (
+                    self.users,
+                    self.items,
+                    self.copies,
+                    self.pair_weights,
+                    self.is_observed,
+                    self.is_global,
+                )
+            )
+        )
+
+
+@dataclass(frozen=True)
+class World:
+    """All that training may know: train, what is built from it, and nothing held out."""
+
+    n_users: int
+    n_items: int
+    train: Pairs
+    pairs: PositivePairs
+    user_weights: NDArray[np.float32]  # [n_users] how much a user's pairs count in the loss
+    rejected: ItemSets  # what may not be a negative
+    data_seed: int  # drives what all replicas share, such as the SVD
+    memory: MemoryBudget
+
+    @property
+    def device(self) -> torch.device:
+        return self.memory.device
+
+
+@dataclass(frozen=True)
+class PositiveBatch:
+    """One step's positives; a row with `live` 0 only fills the block at the end of an epoch."""
+
+    users: Tensor  # [replicas, rows]
+    items: Tensor  # [replicas, rows]
+    pair_ids: Tensor  # [replicas, rows] places in PositivePairs, for methods that keep a history per pair
+    weights: Tensor  # [replicas, rows] pair weight × user weight
+    live: Tensor  # [replicas, rows] 1 or 0
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """One vector for each node and replica."""
+
+    users: Tensor  # [n_users, replicas, size]
+    items: Tensor  # [n_items, replicas, size]
+
+
+def take(table: Tensor, numbers: Tensor) -> Tensor:
+    """Rows of a `[nodes, replicas, size]` table, each replica from its own: `[replicas, …]` → `[replicas, …, size]`."""
+    n_replicas = table.shape[1]
+    own = torch.arange(n_replicas, device=numbers.device).view(-1, *[1] * (numbers.dim() - 1))
+    # F.embedding, because the backward pass of table[numbers] differs from run to run on two threads.
+    return F.embedding(numbers * n_replicas + own, table.flatten(0, 1))
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """The model as one step sees it: propagated once, read by sampler and loss."""
+
+    base: Embeddings  # the parameters (layer 0), which the L2 term holds small
+    final: Embeddings  # what scores are made of; for matrix factorisation the same object
+
+    def score(self, users: Tensor, items: Tensor) -> Tensor:
+        """Scores of `[replicas, rows]` users for `[replicas, rows, n]` items."""
+        return (take(self.final.users, users)[..., None, :] * take(self.final.items, items)).sum(-1)
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """One step's negatives: vectors and, where these are items, which."""
+
+    embeddings: Tensor  # [replicas, rows, size]
+    base_embeddings: Tensor  # [replicas, rows, size] what the L2 term holds small
+    items: Tensor | None  # [replicas, rows]
+
+
+class Sampler(Protocol):
+    """A negative sampler at work."""
+
+    def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives: ...
+
+    def keep(self, replicas: Tensor) -> None:
+        """Only these replicas go on (indices into the present ones)."""
+
+
+class Scorer(Protocol):
+    """A finished model: scores for every item, and the tensors it is made of."""
+
+    @property
+    def n_replicas(self) -> int: ...
+
+    def scores(self, users: Tensor, replica: int) -> Tensor:
+        """`[users]` → `[users, n_items]`."""
+
+    def fold_in(self, items: Tensor, replica: int) -> Tensor:
+        """Scores `[n_items]` for somebody unknown who has these items."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a file must hold to make the scorer anew."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model after fitting; the lists have one entry for each replica and are empty without a training loop."""
+
+    scorer: Scorer
+    chosen: dict[str, float] = field(default_factory=dict)  # settings that validation chose
+    steps: list[int] = field(default_factory=list)
+    best_steps: list[int] = field(default_factory=list)
+    history: list[Evaluation] = field(default_factory=list)
+
+
+Validate = Callable[[Scorer], list[dict[str, float]]]
+"""The metrics of each replica on the part that chooses: all that fitting learns of held-out data."""
