@@ -39,9 +39,9 @@ class ItemSets:
 
     def contains(self, users: Tensor, items: Tensor) -> Tensor:
         """Is the item in the user's set? Any shape, the two broadcast."""
-        if len(self.keys) == 0:
-            return torch.zeros(torch.broadcast_shapes(users.shape, items.shape), dtype=torch.bool, device=items.device)
         wanted = users * self.n_items + items
+        if len(self.keys) == 0:
+            return torch.zeros_like(wanted, dtype=torch.bool)
         places = torch.searchsorted(self.keys, wanted.contiguous()).clamp_max(len(self.keys) - 1)
         return self.keys[places] == wanted
 

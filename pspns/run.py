@@ -149,9 +149,7 @@ def build_world(split: Split, settings: Settings, protocol: Protocol, memory: Me
         train=split.train,
         pairs=positives,
         user_weights=np.ones(split.n_users, dtype=np.float32),
-        rejected=ItemSets(
-            split.n_users, split.n_items, *protocol.reject.pairs(split, positives), device=memory.device
-        ),
+        rejected=ItemSets(split.n_users, split.n_items, *protocol.reject.pairs(split, positives), device=memory.device),
         data_seed=settings.run.data_seed,
         memory=memory,
     )

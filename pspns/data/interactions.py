@@ -46,7 +46,13 @@ class Interactions:
         user_ids, user_numbers = number_ids(users, "user")
         item_ids, item_numbers = number_ids(items, "item")
         return cls.from_numbers(
-            user_numbers, item_numbers, user_ids, item_ids, ratings=ratings, times=times, min_rating=min_rating
+            user_numbers,
+            item_numbers,
+            user_ids,
+            item_ids,
+            ratings=ratings,
+            times=times,
+            min_rating=min_rating,
         )
 
     @classmethod

@@ -104,5 +104,3 @@ def _number_train_first(places: Ints, ids: Ids, in_train: NDArray[np.bool_]) -> 
     new_number = np.empty(len(ids), dtype=np.int64)
     new_number[old_in_new_order] = np.arange(len(ids))
     return new_number[places], ids[old_in_new_order], int(trained.sum())
-
-

@@ -28,9 +28,7 @@ class Ranked:
     """How good one replica's lists were."""
 
     per_user: dict[str, Floats]  # metric@k → [users], in the order of FullRanking.users
-    overall: dict[
-        str, float
-    ]  # metric@k → mean over users; item-coverage@k and mean-popularity@k over all lists
+    overall: dict[str, float]  # metric@k → mean over users; item-coverage@k and mean-popularity@k over all lists
 
 
 class FullRanking:
@@ -47,9 +45,7 @@ class FullRanking:
     ):
         """`known` pairs are left out of the ranking; `train_counts` `[n_items]` are the items' train pairs."""
         if not cutoffs or min(cutoffs) < 1:
-            raise SettingsError(
-                f"k must be whole numbers of at least 1, got {cutoffs}; change [evaluation] k"
-            )
+            raise SettingsError(f"k must be whole numbers of at least 1, got {cutoffs}; change [evaluation] k")
         device = train_counts.device
         self.users: Ints = np.unique(held_out.users)  # users without held-out items are left out
         self.n_cold = int((self.users >= n_users).sum())

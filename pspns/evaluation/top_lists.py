@@ -29,7 +29,7 @@ class TopLists:
 
     def best(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Items and scores, both `[users, k]`, best first; item −1, score −∞ where nothing is left to offer."""
-        blocks = [self._best_of_block(scorer, replica, block, k) for block in users.split(self._rows)]
+        blocks = [self._best_of_block(scorer, replica, block, k) for block in torch.split(users, self._rows)]
         items, scores = (torch.cat(parts) for parts in zip(*blocks, strict=True))
         return items, scores
 

@@ -38,7 +38,8 @@ class DotProduct:
         weight = self.UNSEEN_WEIGHT * len(items) / len(vectors)
         scale = everything.diagonal().mean() / len(vectors)
         ridge = self.RIDGE * len(items) * scale * torch.eye(vectors.shape[1], device=vectors.device).double()
-        return torch.linalg.solve(owned.T @ owned + weight * everything + ridge, owned.sum(0)).to(vectors.dtype)
+        solution: Tensor = torch.linalg.solve(owned.T @ owned + weight * everything + ridge, owned.sum(0))
+        return solution.to(vectors.dtype)
 
     def tensors(self) -> dict[str, Tensor]:
         named = {"users": self.users, "items": self.items}

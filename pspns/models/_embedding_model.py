@@ -23,9 +23,7 @@ class EmbeddingModel(nn.Module):
     ):
         """One pair of (user, item) tables for each replica."""
         super().__init__()
-        users, items = (
-            torch.from_numpy(np.stack(tables, axis=1)).to(device) for tables in zip(*starts, strict=True)
-        )
+        users, items = (torch.from_numpy(np.stack(tables, axis=1)).to(device) for tables in zip(*starts, strict=True))
         self.users = nn.Parameter(users)  # [n_users, replicas, size]
         self.items = nn.Parameter(items)  # [n_items, replicas, size]
 

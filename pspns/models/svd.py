@@ -46,7 +46,11 @@ class SvdRanking:
         def scorers() -> Iterator[tuple[int, DotProduct]]:
             for rank in ranks:
                 # A new user's row x of the normalised matrix has the factors x V = Σ V_i / √degree_i.
-                users, items, fold = U[:, :rank] * S[:rank], V[:, :rank] * root_degree, V[:, :rank] / root_degree
+                users, items, fold = (
+                    U[:, :rank] * S[:rank],
+                    V[:, :rank] * root_degree,
+                    V[:, :rank] / root_degree,
+                )
                 yield rank, DotProduct(users[:, None], items[:, None], fold[:, None])
 
         if self.rank:

@@ -31,6 +31,10 @@ class Epochs:
         self.epoch = 0
         """Epochs begun so far."""
 
+    @property
+    def n_replicas(self) -> int:
+        return len(self._order)
+
     def next_batch(self) -> PositiveBatch:
         if self._position >= self._n_visits:
             self._order = self._stream.order(self._n_visits)

@@ -32,7 +32,7 @@ def train(
 ) -> None:
     """Train all replicas together; afterwards `model` holds each one at the state `stopping` kept."""
     optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
-    loss_sum, looked_at = 0.0, 0
+    loss_sum, looked_at = torch.zeros(epochs.n_replicas, device=model.users.device), 0
     for step in range(1, last_step + 1):
         batch = epochs.next_batch()
         view = model.propagate()
@@ -43,12 +43,12 @@ def train(
         values.sum().backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
-        loss_sum = loss_sum + values.detach()
+        loss_sum += values.detach()
         if step % interval and step < last_step:
             watch(step, last_step, None)
             continue
         evaluation, going_on = stopping.look(step, epochs.epoch, loss_sum / (step - looked_at))
-        loss_sum, looked_at = 0.0, step
+        looked_at = step
         watch(step, last_step, evaluation)
         if going_on is not None:
             if len(going_on) == 0:
@@ -56,6 +56,7 @@ def train(
             epochs.keep(going_on)
             sampler.keep(going_on)
             keep_replicas(model, optimiser, going_on)
+        loss_sum = torch.zeros(epochs.n_replicas, device=model.users.device)
     stopping.restore_best()
 
 

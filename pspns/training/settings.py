@@ -38,9 +38,7 @@ class TrainingSettings:
 
     def _check(self, name: str, is_good: bool, expected: str) -> None:
         if not is_good:
-            raise SettingsError(
-                f"{name} must be {expected}, got {getattr(self, name)}; change [training] {name}"
-            )
+            raise SettingsError(f"{name} must be {expected}, got {getattr(self, name)}; change [training] {name}")
 
     def interval(self, n_train: int) -> int:
         """Steps between evaluations: the same for every method, however long its epochs are."""

@@ -1,0 +1,82 @@
+"""The Python face: load, fit, recommend, evaluate."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from pspns.data.interactions import Interactions
+from pspns.data.load import load
+from pspns.data.split import GivenSplit
+from pspns.evaluation.protocol import find_protocol
+from pspns.memory import MemoryBudget
+from pspns.options import DEFAULT_RECIPE, Layer, from_tables, read_settings_file, recipe, resolve
+from pspns.recommender import Recommender
+from pspns.record import describe_run
+from pspns.run import Run, build_world, judge, prepare_rankings, run
+from pspns.run_folder import open_model, write_run
+from pspns.settings import Settings
+from pspns.shapes import Fitted
+
+__all__ = ["evaluate", "fit", "load", "open_model"]
+
+
+def fit(
+    data: Any = None,
+    *,
+    recipe_name: str = DEFAULT_RECIPE,
+    config: str | Path | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    **options: Any,
+) -> Recommender:
+    """Train and judge a model on anything `load` understands; options are those of the command line.
+
+    >>> import polars as pl
+    >>> clicks = pl.DataFrame({"user": ["a", "a", "b", "b", "c", "c"], "item": [1, 2, 2, 3, 1, 3]})
+    >>> model = fit(clicks, model="popular", split="none")
+    >>> model.recommend("a", k=1)["item"].to_list()
+    [3]
+    """
+    layers = [recipe(recipe_name)]
+    if config is not None:
+        layers.append(read_settings_file(Path(config)))
+    if isinstance(data, str | Path):
+        options["data"] = str(data)
+    settings = resolve(*layers, Layer("fit", options))
+    finished = run(load_data(settings, data), settings)
+    if out is not None:
+        write_run(finished, Path(out), overwrite=overwrite)
+    result = describe_run(finished)
+    return Recommender(finished.model.fitted.scorer, result["served_replica"], finished.split, result)
+
+
+def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit:
+    """What is handed over, or else what `[data]` names, read as `[data]` says."""
+    reading = settings.data
+    return load(
+        reading.source if data is None else data,
+        format=reading.format,
+        columns=reading.columns,
+        header=reading.header,
+        min_rating=reading.min_rating,
+        folder=reading.folder,
+    )
+
+
+def evaluate(model: Recommender, k: tuple[int, ...]) -> dict[str, Any]:
+    """Judge a model again on its own split, under its own protocol, at other list lengths.
+
+    The answer has the form of `result.json`.
+    """
+    before = model.result
+    settings = resolve(from_tables("result.json", before["settings"]))
+    settings = dataclasses.replace(settings, evaluation=dataclasses.replace(settings.evaluation, k=k))
+    protocol = find_protocol(settings.run.protocol)
+    memory = MemoryBudget(model.device, settings.run.memory_gib)
+    world = build_world(model.split, settings, protocol, memory)
+    rankings = prepare_rankings(model.split, settings, protocol, world)
+    fitted = Fitted(model.scorer, before["chosen_on_validation"], before["steps"], before["best_step"])
+    judged = judge(before["model"], fitted, rankings)
+    return describe_run(Run(settings, protocol, model.split, rankings, judged, [], {}, model.device))

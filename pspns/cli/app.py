@@ -1,0 +1,139 @@
+"""The commands and their options; each is thin and calls what does the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="pspns",
+    help="Train recommenders from clicks, plays and purchases, and learn the truth about what helps on your data.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RunFolders = Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that `pspns train` wrote.")]
+OneRun = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `pspns train` wrote.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import pspns
+
+        typer.echo(f"pspns {pspns.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Every other setting is an option too: --training.batch-size 512, or --batch-size 512 where only one "
+    "section has it. `pspns list settings` shows all.",
+)
+def train(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Folder to write; must not exist yet.", show_default=False)],
+    data: Annotated[str | None, typer.Option(help="A file, a folder with train/valid/test files, or a name.")] = None,
+    model: Annotated[str | None, typer.Option(help="mf, or a baseline: popular, svd, ease.")] = None,
+    recipe: Annotated[str, typer.Option(help="A named bundle of settings.")] = "plain",
+    protocol: Annotated[str | None, typer.Option(help="strict (default), published, best-on-test.")] = None,
+    split: Annotated[str | None, typer.Option(help="random, per-user, leave-one-out, global-time, none.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="One replica for each, such as 0-2 or 0,7.")] = None,
+    data_seed: Annotated[str | None, typer.Option(help="Drives the split and the SVD.")] = None,
+    steps: Annotated[str | None, typer.Option(help="Exactly this many steps, no early stopping.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options here win over it.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
+    threads: Annotated[str | None, typer.Option(help="CPU threads.")] = None,
+    baselines: Annotated[bool | None, typer.Option(help="Judge popular, svd and ease beside the model.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
+) -> None:
+    """Train a model, judge it beside baselines, and write all of it to a folder."""
+    from pspns.cli.train import train_and_show
+
+    given = {
+        "data": data,
+        "model": model,
+        "protocol": protocol,
+        "split": split,
+        "seeds": seeds,
+        "data_seed": data_seed,
+        "steps": steps,
+        "device": device,
+        "threads": threads,
+        "baselines": baselines,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    train_and_show(options, context.args, recipe, config, out, overwrite=overwrite)
+
+
+@app.command()
+def evaluate(
+    folder: OneRun,
+    k: Annotated[str, typer.Option("--k", "-k", help="List lengths, such as 20,30.")] = "20,30",
+    as_json: Json = False,
+) -> None:
+    """Judge a trained model again, at other list lengths, by user group and under other masks."""
+    from pspns.cli.evaluate import evaluate_and_show
+
+    evaluate_and_show(folder, k, as_json=as_json)
+
+
+@app.command()
+def compare(
+    folders: RunFolders,
+    metric: Annotated[str, typer.Option(help="The metric that ranks and whose differences are tested.")] = "recall@20",
+    as_json: Json = False,
+) -> None:
+    """Put runs side by side, with intervals and tests over users; never across data or protocols."""
+    from pspns.cli.compare import compare_and_show
+
+    compare_and_show(folders, metric, as_json=as_json)
+
+
+@app.command()
+def recommend(
+    folder: OneRun,
+    user: Annotated[str | None, typer.Option(help="Whom to recommend to.")] = None,
+    items: Annotated[str | None, typer.Option(help="Items of a new user, as a,b,c: fold them in.")] = None,
+    everybody: Annotated[bool, typer.Option("--all", help="Recommend to everybody; needs --out.")] = False,
+    k: Annotated[int, typer.Option("--k", "-k", help="How many items.")] = 10,
+    exclude: Annotated[str, typer.Option(help="Leave out items known from: all, train, none.")] = "all",
+    out: Annotated[Path | None, typer.Option(help="Write a .parquet or .csv file instead of a table.")] = None,
+) -> None:
+    """Recommend items to one user, a new one, or everybody."""
+    from pspns.cli.recommend import recommend_and_show
+
+    recommend_and_show(folder, user, items, everybody, k, exclude, out)
+
+
+@app.command()
+def report(
+    folders: RunFolders,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write one self-contained HTML page about one or several runs."""
+    from pspns.cli.report import write_report
+
+    write_report(folders, out)
+
+
+@app.command(name="list")
+def list_parts(
+    kind: Annotated[str | None, typer.Argument(help="What to list; nothing: the kinds.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List models, negatives, data sets, metrics, settings and all other parts there are."""
+    from pspns.cli.listing import show_list
+
+    show_list(kind, as_json=as_json)

@@ -1,0 +1,55 @@
+"""`pspns list`: every part there is, computed from the folders."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pspns.cli.screen import show_table
+from pspns.components import KINDS, describe_part, part_names
+from pspns.errors import unknown_name
+
+OTHER_KINDS = ("protocols", "recipes", "settings")
+
+
+def show_list(kind: str | None, *, as_json: bool) -> None:
+    """The parts of one kind, or the kinds themselves."""
+    if kind is None:
+        rows: list[dict[str, Any]] = [{"name": name, "parts": len(entries(name))} for name in (*KINDS, *OTHER_KINDS)]
+    else:
+        rows = entries(kind)
+    if as_json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+        return
+    columns = list(rows[0])
+    show_table(kind or "What `pspns list` can show", columns, [[_text(row[c]) for c in columns] for row in rows],
+               text_columns=len(columns))  # fmt: skip
+
+
+def entries(kind: str) -> list[dict[str, Any]]:
+    """Name and meaning of everything of one kind."""
+    if kind in KINDS:
+        return [{"name": name, "meaning": describe_part(kind, name)} for name in part_names(kind)]
+    match kind:
+        case "protocols":
+            from pspns.evaluation.protocol import PROTOCOLS
+
+            return [{"name": name, "meaning": protocol.meaning} for name, protocol in PROTOCOLS.items()]
+        case "recipes":
+            from pspns.options import describe_recipe, recipe_names
+
+            return [{"name": name, "meaning": describe_recipe(name)} for name in recipe_names()]
+        case "settings":
+            from pspns.options import all_options
+
+            return [
+                {"option": f"--{o.name}", "of": o.part, "default": o.default, "meaning": o.note} for o in all_options()
+            ]
+        case _:
+            raise unknown_name("list", kind, (*KINDS, *OTHER_KINDS))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "unset"
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,35 @@
+"""Tables that several commands show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pspns.cli.screen import show_table, tell
+from pspns.report.comparison import Table
+from pspns.report.words import cell, title, verdict
+
+
+def show_comparison(table: Table, metric: str, cutoffs: Sequence[int]) -> None:
+    """Models best first, the test under the protocol's mask, then under mask `train`, and what it means."""
+    wanted = [f"{name}@{k}" for k in cutoffs for name in ("recall", "precision", "ndcg")]
+    shown = [name for name in wanted if name in table.metrics()]
+    other = [name for name in (f"recall@{k}" for k in cutoffs) if name in table.metrics()]
+    masks = list(table.rows[0].mean_other_masks)
+    columns = ["model", "", *(title(name) for name in shown)]
+    columns += [f"{title(name)}, mask {mask}" for mask in masks for name in other[:1]]
+    rows = [
+        [
+            row.label,
+            row.note,
+            *(cell(name, row.mean[name], row.spread.get(name)) for name in shown),
+            *(cell(name, row.mean_other_masks[mask][name], None) for mask in masks for name in other[:1]),
+        ]
+        for row in table.ranked(metric)
+    ]
+    show_table(f"Test, protocol {table.protocol}, in percent", columns, rows, text_columns=2)
+    tell(verdict(table, metric))
+    tell(f"Data: {table.data}; {table.n_users:,} users have held-out items.")
+    if table.warning:
+        tell(f"Protocol {table.protocol}: {table.warning}.")
+    if masks:
+        tell("Mask train leaves only train pairs out of the ranking, as most papers do.")

@@ -1,0 +1,141 @@
+"""A run as plain values, ready for JSON: what was run, on what, how well it did, how long it took."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy
+import torch
+
+import pspns
+from pspns.evaluation.groups import deciles, least_active
+from pspns.evaluation.ranking import FullRanking, Ranked, mean_in_shards
+from pspns.run import Judged, Run
+
+
+def describe_run(run: Run) -> dict[str, Any]:
+    """The content of `result.json`."""
+    split, chooser = run.split, run.model.valid or run.model.test
+    return {
+        "protocol": {
+            "name": run.protocol.name,
+            "meaning": run.protocol.meaning,
+            "warning": run.protocol.warning,
+            "mask_valid": str(run.protocol.mask_valid),
+            "mask_test": str(run.protocol.mask_test),
+            "select_on": run.protocol.select_on,
+        },
+        "model": run.model.name,
+        "data": {
+            "source": run.settings.data.source,
+            "fingerprint": split.fingerprint(),
+            "split": split.made_by,
+            "users": split.n_users,
+            "items": split.n_items,
+            "held_out_only_users": len(split.user_ids) - split.n_users,
+            "held_out_only_items": len(split.item_ids) - split.n_items,
+            "train": len(split.train),
+            "valid": len(split.valid),
+            "test": len(split.test),
+            "facts": list(split.facts),
+        },
+        "evaluated": {
+            part: _who(ranking, split.n_users)
+            for part, ranking in (("valid", run.rankings.valid), ("test", run.rankings.test))
+            if ranking
+        },
+        "seeds": list(run.settings.run.seeds),
+        "served_replica": served_replica(chooser, run.settings.evaluation.select_by),
+        **_figures(run.model),
+        "groups": _groups(run),
+        "baselines": {judged.name: _figures(judged) for judged in run.baselines},
+        "baselines_left_out": run.left_out,
+        "settings": run.settings.as_dict(),
+        "seconds": {stage: round(seconds, 3) for stage, seconds in run.seconds.items()},
+        "versions": {
+            "pspns": pspns.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "torch": torch.__version__,
+        },
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.machine(),
+            "device": torch.cuda.get_device_name(run.device) if run.device.type == "cuda" else "cpu",
+            "threads": torch.get_num_threads(),
+        },
+    }
+
+
+def served_replica(chooser: Sequence[Ranked], select_by: str) -> int:
+    """The replica that was best on the part that chooses; the first where nothing chooses."""
+    values = [ranked.overall[select_by] for ranked in chooser]
+    return int(np.argmax(values)) if values else 0
+
+
+def summarise(ranked: Sequence[Ranked]) -> dict[str, Any]:
+    """metric@k → mean over seeds and each seed's value."""
+    if not ranked:
+        return {}
+    per_seed = {name: [replica.overall[name] for replica in ranked] for name in ranked[0].overall}
+    return {name: {"mean": float(np.mean(values)), "per_seed": values} for name, values in per_seed.items()}
+
+
+def _figures(judged: Judged) -> dict[str, Any]:
+    fitted = judged.fitted
+    return {
+        "valid": summarise(judged.valid),
+        "test": summarise(judged.test),
+        "test_other_masks": {mask: summarise(ranked) for mask, ranked in judged.test_other_masks.items()},
+        "chosen_on_validation": fitted.chosen,
+        "steps": fitted.steps,
+        "best_step": fitted.best_steps,
+    }
+
+
+def _who(ranking: FullRanking, n_users: int) -> dict[str, int]:
+    return {
+        "users": len(ranking.users),
+        "users_without_held_out_items": n_users - int((ranking.users < n_users).sum()),
+        "users_unknown_to_train": ranking.n_cold,
+    }
+
+
+def _groups(run: Run) -> dict[str, Any]:
+    """Test figures of the least active users and of each tenth of the users by activity, mean over seeds."""
+    ranking = run.rankings.test
+    if ranking is None:
+        return {}
+    train_counts = np.bincount(run.split.train.users, minlength=run.split.n_users)
+    n_inactive = min(run.settings.evaluation.inactive, run.split.n_users)
+    members = {}
+    if n_inactive:
+        members[f"least_active_{n_inactive}"] = least_active(train_counts, n_inactive)
+    tenth = deciles(train_counts)
+    members |= {f"decile_{number + 1}": np.flatnonzero(tenth == number) for number in range(10)}
+
+    groups = {}
+    for name, users in members.items():
+        inside = np.isin(ranking.users, users)
+        figures = {
+            metric: float(
+                np.mean(
+                    [
+                        mean_in_shards(replica.per_user[metric][inside], ranking.users[inside])
+                        for replica in run.model.test
+                    ]
+                )
+            )
+            for metric in run.model.test[0].per_user
+            if inside.any()
+        }
+        groups[name] = {
+            "users": int(inside.sum()),
+            "mean_train_pairs": float(train_counts[users].mean()) if len(users) else 0.0,
+            "test": figures,
+        }
+    return groups

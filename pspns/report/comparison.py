@@ -1,0 +1,162 @@
+"""Runs side by side: rows of figures with spread and paired differences, never across protocols or data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pspns.errors import SettingsError, unknown_name
+from pspns.evaluation.significance import bootstrap_interval, holm, sign_flip_p_value
+from pspns.rng import host_stream
+from pspns.run_folder import read_per_user, read_result
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model of one run."""
+
+    label: str
+    note: str  # what validation chose, how many seeds
+    has_loop: bool  # is it trained step by step?
+    mean: dict[str, float]  # test metric@k → mean over seeds, under the protocol's mask
+    spread: dict[str, float]  # … → standard deviation over seeds, where there are several
+    mean_other_masks: dict[str, dict[str, float]]  # mask → metric@k → mean
+    per_user: dict[str, NDArray[np.float64]]  # metric@k → mean over seeds for each user of the table
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a row differs from the reference, user by user, in one metric."""
+
+    label: str
+    mean: float
+    low: float  # 95 % bootstrap interval over users
+    high: float
+    p_value: float  # two-sided sign-flip test, Holm-corrected over the table
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that may be compared: same data, same split, same protocol."""
+
+    protocol: str
+    meaning: str
+    warning: str
+    data: str  # in words
+    n_users: int  # users with held-out items
+    rows: list[Row]
+
+    def metrics(self) -> list[str]:
+        return list(self.rows[0].mean)
+
+    def ranked(self, metric: str) -> list[Row]:
+        """Rows, best first."""
+        if metric not in self.rows[0].mean:
+            raise unknown_name("metric", metric, self.rows[0].mean)
+        return sorted(self.rows, key=lambda row: -row.mean[metric])
+
+    def differences(self, metric: str, reference: Row) -> list[Difference]:
+        """Every other row against the reference."""
+        others = [row for row in self.rows if row is not reference]
+        paired = [row.per_user[metric] - reference.per_user[metric] for row in others]
+        adjusted = holm([sign_flip_p_value(d, rng=host_stream(0, "sign flips")) for d in paired])
+        found = []
+        for row, differences, p_value in zip(others, paired, adjusted, strict=True):
+            low, high = bootstrap_interval(differences, rng=host_stream(0, "bootstrap"))
+            found.append(Difference(row.label, float(differences.mean()), low, high, float(p_value)))
+        return found
+
+
+def tables_of(folders: Sequence[Path]) -> list[Table]:
+    """One table for each combination of data and protocol among the runs."""
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise SettingsError("a run's folder is given twice; give each once")
+    groups: dict[tuple[str, str], list[tuple[Path, dict[str, Any]]]] = {}
+    for folder in folders:
+        result = read_result(folder)
+        if not result["test"]:
+            raise SettingsError(
+                f"{folder} has no test part (it was trained on everything), so there is nothing to show"
+            )
+        key = (result["data"]["fingerprint"], result["protocol"]["name"])
+        groups.setdefault(key, []).append((folder, result))
+    return [_table(members) for members in groups.values()]
+
+
+def _table(members: list[tuple[Path, dict[str, Any]]]) -> Table:
+    first = members[0][1]
+    labels = _labels([(folder, result["model"]) for folder, result in members])
+    rows: list[Row] = []
+    for (folder, result), label in zip(members, labels, strict=True):
+        per_user = read_per_user(folder).filter(part="test", mask=result["protocol"]["mask_test"])
+        rows.append(_row(label, result["model"], result, len(result["seeds"]), per_user))
+        # A baseline has no seed: the same data and protocol give the same figures in every run.
+        rows += [
+            _row(name, name, figures, 1, per_user)
+            for name, figures in result["baselines"].items()
+            if name not in {row.label for row in rows} | {other["model"] for _, other in members}
+        ]
+    shared = set.intersection(*(set(row.mean) for row in rows))
+    if not shared:
+        raise SettingsError("these runs share no metric: they were judged at different k; use `pspns evaluate --k`")
+    return Table(
+        protocol=first["protocol"]["name"],
+        meaning=first["protocol"]["meaning"],
+        warning=first["protocol"]["warning"],
+        data=describe_data(first["data"]),
+        n_users=first["evaluated"]["test"]["users"],
+        rows=[_only(row, [name for name in rows[0].mean if name in shared]) for row in rows],
+    )
+
+
+def describe_data(data: dict[str, Any]) -> str:
+    """A run's data in one line."""
+    source = f"{data['source']}: " if data["source"] else ""
+    return (
+        f"{source}{data['users']:,} users, {data['items']:,} items, "
+        f"{data['train']:,} / {data['valid']:,} / {data['test']:,} pairs for train / validation / test ({data['split']})"
+    )
+
+
+def _labels(models: list[tuple[Path, str]]) -> list[str]:
+    names = [model for _, model in models]
+    return [model if names.count(model) == 1 else f"{model} ({folder.name})" for folder, model in models]
+
+
+def _row(label: str, model: str, figures: dict[str, Any], n_seeds: int, per_user: pl.DataFrame) -> Row:
+    test = figures["test"]
+    n_values = len(next(iter(test.values()))["per_seed"])
+    notes = [f"{name} {value:g}" for name, value in figures["chosen_on_validation"].items()]
+    if figures["steps"]:
+        notes.append(f"{n_seeds} seed{'s' if n_seeds > 1 else ''}")
+    own = per_user.filter(model=model).group_by("user", maintain_order=True).mean()
+    return Row(
+        label=label,
+        note=", ".join(notes),
+        has_loop=bool(figures["steps"]),
+        mean={name: values["mean"] for name, values in test.items()},
+        spread={name: float(np.std(values["per_seed"], ddof=1)) for name, values in test.items() if n_values > 1},
+        mean_other_masks={
+            mask: {name: values["mean"] for name, values in found.items()}
+            for mask, found in figures["test_other_masks"].items()
+        },
+        per_user={name: own[name].to_numpy() for name in own.columns if "@" in name},
+    )
+
+
+def _only(row: Row, metrics: list[str]) -> Row:
+    return Row(
+        row.label,
+        row.note,
+        row.has_loop,
+        {name: row.mean[name] for name in metrics},
+        {name: value for name, value in row.spread.items() if name in metrics},
+        row.mean_other_masks,
+        row.per_user,
+    )
