@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -23,10 +24,16 @@ def truncated_svd(
     Exact where the smaller side has at most 1,000 rows; otherwise randomized (Halko, Martinsson, Tropp 2011) with 10
     extra columns and 7 power passes.
     """
-    operator = Normalised(matrix, device)
     if min(matrix.shape) <= EXACT_UP_TO:
-        return _exact(operator, rank)
-    return _randomized(operator, rank, rng)
+        return _exact(matrix, rank, device)
+    return _randomized(Normalised(matrix, device), rank, rng)
+
+
+def normalise(matrix: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The diagonals of D_u^-½ and D_i^-½; 0, not 1/√0, for a user or item without pairs."""
+    degrees = np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=matrix.shape[1])
+    user_scale, item_scale = (np.where(d > 0, 1 / np.sqrt(np.maximum(d, 1)), 0.0) for d in degrees)
+    return user_scale, item_scale
 
 
 class Normalised:
@@ -37,10 +44,9 @@ class Normalised:
         self._matrix = _to_torch(matrix, device)
         self._transposed = _to_torch(sparse.csr_array(matrix.T), device)
         self._user_scale, self._item_scale = (
-            # A user or item without pairs keeps an empty row: 0, not 1/√0.
-            torch.from_numpy(np.where(degree > 0, 1 / np.sqrt(np.maximum(degree, 1)), 0)).to(device, torch.float32)
-            for degree in (np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=matrix.shape[1]))
+            torch.from_numpy(scale).to(device, torch.float32) for scale in normalise(matrix)
         )
+        self.device = self._user_scale.device
 
     def times(self, x: Tensor) -> Tensor:
         """`[items, n]` → `[users, n]`."""
@@ -50,44 +56,59 @@ class Normalised:
         """`[users, n]` → `[items, n]`."""
         return self._item_scale[:, None] * (self._transposed @ (self._user_scale[:, None] * y))
 
-    def dense(self) -> Tensor:
-        return self._user_scale[:, None] * self._matrix.to_dense() * self._item_scale
 
-
-def _exact(operator: Normalised, rank: int) -> tuple[Tensor, Tensor, Tensor]:
-    dense = operator.dense().double()
-    wide = dense.shape[0] <= dense.shape[1]
-    small = dense if wide else dense.T
-    values, vectors = torch.linalg.eigh(small @ small.T)
-    first, S = vectors.flip(1)[:, :rank], values.flip(0)[:rank].clamp_min(0).sqrt()
-    second = small.T @ first * _inverse(S)
-    U, V = (first, second) if wide else (second, first)
-    return U.float(), S.float(), V.float()
+def _exact(matrix: sparse.csr_array, rank: int, device: torch.device | str) -> tuple[Tensor, Tensor, Tensor]:
+    """From the eigenvectors of the Gram matrix of the smaller side; all in float64, the larger side never dense."""
+    user_scale, item_scale = normalise(matrix)
+    scaled = sparse.diags_array(user_scale) @ matrix.astype(np.float64) @ sparse.diags_array(item_scale)
+    small = scaled if matrix.shape[0] <= matrix.shape[1] else scaled.T
+    first, S = _largest(torch.from_numpy((small @ small.T).toarray()), rank)
+    second = torch.from_numpy(small.T @ first.numpy()) * _inverse(S)
+    U, V = (first, second) if matrix.shape[0] <= matrix.shape[1] else (second, first)
+    return U.to(device, torch.float32), S.to(device, torch.float32), V.to(device, torch.float32)
 
 
 def _randomized(operator: Normalised, rank: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
     n_users, n_items = operator.shape
     width = min(rank + OVERSAMPLING, n_users, n_items)
     start = rng.standard_normal((n_items, width)).astype(np.float32)
-    Q = _orthonormal(operator.times(torch.from_numpy(start).to(operator._user_scale.device)))
+    Q = _orthonormal(operator.times(torch.from_numpy(start).to(operator.device)))
     for _ in range(POWER_PASSES):
         # Halko 2011, alg. 4.4: without orthonormalising between passes, small singular values drown.
         Q = _orthonormal(operator.times(_orthonormal(operator.transposed_times(Q))))
     projected = operator.transposed_times(Q).double()  # [items, width], the transpose of QᵀA
-    values, W = torch.linalg.eigh(projected.T @ projected)
-    W, S = W.flip(1)[:, :rank], values.flip(0)[:rank].clamp_min(0).sqrt()
+    W, S = _largest(_gram(projected), rank)
     return (Q.double() @ W).float(), S.float(), (projected @ W * _inverse(S)).float()
 
 
 def _orthonormal(Y: Tensor) -> Tensor:
-    """An orthonormal basis of Y's columns, from the Gram matrix.
-
-    Twice, because one pass squares the condition number; not by QR, whose bits depend on the number of threads.
-    """
+    """An orthonormal basis of Y's columns, from the Gram matrix; twice, because one pass squares the condition."""
     for _ in range(2):
-        values, vectors = torch.linalg.eigh(Y.double().T @ Y.double())
-        Y = (Y.double() @ (vectors * _inverse(values.clamp_min(0).sqrt()))).float()
+        vectors, lengths = _largest(_gram(Y.double()), Y.shape[1])
+        Y = (Y.double() @ (vectors * _inverse(lengths))).float()
     return Y
+
+
+def _gram(Y: Tensor) -> Tensor:
+    """YᵀY with the same bits for any number of threads: a long inner dimension would be shared out among them."""
+    if Y.is_cuda:
+        return Y.T @ Y
+    total = torch.zeros(Y.shape[1], Y.shape[1], dtype=Y.dtype)
+    for shard in torch.split(Y, 256):
+        total += shard.T @ shard
+    return total
+
+
+def _largest(gram: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """Eigenvectors of the `rank` largest eigenvalues, largest first, and the roots of those values."""
+    n_threads = torch.get_num_threads()
+    try:
+        # LAPACK's bits depend on the number of threads, and the matrix is small.
+        torch.set_num_threads(1)
+        values, vectors = torch.linalg.eigh(gram)
+    finally:
+        torch.set_num_threads(n_threads)
+    return vectors.flip(1)[:, :rank], values.flip(0)[:rank].clamp_min(0).sqrt()
 
 
 def _inverse(values: Tensor) -> Tensor:
@@ -99,6 +120,7 @@ def _to_torch(matrix: sparse.csr_array, device: torch.device | str) -> Tensor:
     with warnings.catch_warnings():
         # torch calls its CSR tensors beta; only products with dense matrices are used here, and tests check those.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(np.int64)),
             torch.from_numpy(matrix.indices.astype(np.int64)),

@@ -48,7 +48,7 @@ def read_folder(
         )
     except DataError as error:
         raise DataError(f"{folder}: {error}") from error
-    source = f"the files {', '.join(path.name for path in paths.values())} in {folder}"
+    source = f"as given in {folder.resolve().name}: {', '.join(path.name for path in paths.values())}"
     return GivenSplit(interactions, pair_parts, source)
 
 

@@ -46,6 +46,11 @@ class EmbeddingModel(nn.Module):
         for name, parameter in self.named_parameters():
             into[name][:, replica] = parameter[:, place]
 
+    def keep(self, replicas: Tensor) -> None:
+        """Only these replicas go on (indices into the present ones)."""
+        self.restore({name: parameter.detach()[:, replicas] for name, parameter in self.named_parameters()})
+
     def restore(self, snapshot: dict[str, Tensor]) -> None:
-        for name, parameter in self.named_parameters():
-            parameter.data = snapshot[name]
+        for name, values in snapshot.items():
+            # A new parameter, not new data in the old one: autograd remembers the old one's shape.
+            setattr(self, name, nn.Parameter(values.contiguous()))

@@ -62,9 +62,11 @@ def train(
 
 def keep_replicas(model: EmbeddingModel, optimiser: torch.optim.Optimizer, replicas: Tensor) -> None:
     """Replicas that have stopped leave the axis: parameters and Adam's moments shrink alike."""
-    for parameter in model.parameters():
-        parameter.grad = None
-        parameter.data = parameter.data[:, replicas].contiguous()
-        moments = optimiser.state[parameter]
-        for name in ("exp_avg", "exp_avg_sq"):
-            moments[name] = moments[name][:, replicas].contiguous()
+    (group,) = optimiser.param_groups
+    states = [optimiser.state.pop(parameter) for parameter in group["params"]]
+    model.keep(replicas)
+    group["params"] = list(model.parameters())
+    for parameter, state in zip(group["params"], states, strict=True):
+        optimiser.state[parameter] = {
+            name: value[:, replicas].contiguous() if value.dim() else value for name, value in state.items()
+        }

@@ -9,9 +9,7 @@ from pspns.errors import DataError, SettingsError
 from pspns.evaluation.groups import deciles, least_active
 
 # Few distinct counts, so that almost every place is decided by a tie.
-COUNTS = [
-    np.random.default_rng(seed).integers(0, 6, size=size) for seed, size in enumerate((1, 3, 10, 57, 1000))
-]
+COUNTS = [np.random.default_rng(seed).integers(0, 6, size=size) for seed, size in enumerate((1, 3, 10, 57, 1000))]
 
 each_size = pytest.mark.parametrize("counts", COUNTS, ids=len)
 

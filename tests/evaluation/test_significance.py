@@ -71,9 +71,7 @@ class TestSignFlip:
 
     def test_direction_does_not_matter(self):
         differences = metric_like(500, shift=0.02)
-        assert sign_flip_p_value(differences, rng=generator()) == sign_flip_p_value(
-            -differences, rng=generator()
-        )
+        assert sign_flip_p_value(differences, rng=generator()) == sign_flip_p_value(-differences, rng=generator())
 
     def test_all_zero_gives_1(self):
         assert sign_flip_p_value(np.zeros(50), rng=generator()) == 1

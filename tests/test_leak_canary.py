@@ -1,0 +1,116 @@
+"""Held-out data must not touch what is built: scrambling them 200 times changes no bit of it."""
+
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+from toy import given_split, random_pairs
+
+from pspns.data.interactions import Interactions
+from pspns.data.split import GivenSplit, Part
+from pspns.evaluation.protocol import find_protocol
+from pspns.memory import MemoryBudget
+from pspns.models.ease import Ease
+from pspns.models.mf import MatrixFactorisation
+from pspns.models.popular import Popular
+from pspns.models.svd import SvdRanking
+from pspns.run import build_world, make_split, run
+from pspns.settings import EvaluationSettings, RunSettings, Settings
+from pspns.training.settings import TrainingSettings
+
+N_USERS, N_ITEMS, N_PAIRS = 25, 20, 120
+
+
+def digest(*arrays) -> str:
+    sha = hashlib.sha256()
+    for array in arrays:
+        array = array.cpu().numpy() if isinstance(array, torch.Tensor) else np.asarray(array)
+        sha.update(str((array.dtype, array.shape)).encode())
+        sha.update(np.ascontiguousarray(array).tobytes())
+    return sha.hexdigest()
+
+
+def scrambled(seed: int) -> GivenSplit:
+    """Always the same train part; held-out pairs of random users and items, some unknown to train, some with odd ids."""
+    train = random_pairs(N_USERS, N_ITEMS, N_PAIRS, np.random.default_rng(0))
+    users, items = [str(u) for u in train.users], [str(i) for i in train.items]
+    parts = [Part.TRAIN] * len(users)
+    taken = set(zip(users, items, strict=True))
+    rng = np.random.default_rng(1000 + seed)
+    for _ in range(int(rng.integers(2, 60))):
+        user, item = (str(rng.integers(-3, 2 * n)) for n in (N_USERS, N_ITEMS))
+        user, item = (name if rng.random() < 0.9 else f"{rng.choice(['a', '00'])}{name}" for name in (user, item))
+        if (user, item) not in taken:
+            taken.add((user, item))
+            users.append(user), items.append(item), parts.append(Part(int(rng.integers(1, 3))))
+    parts[-2:] = [Part.VALID, Part.TEST]
+    shuffled = rng.permutation(len(users))
+    interactions = Interactions.from_arrays([users[n] for n in shuffled], [items[n] for n in shuffled])
+    place = {}
+    for user, item, part in zip(users, items, parts, strict=True):
+        place[user, item] = part
+    ids = zip(interactions.user_ids[interactions.users], interactions.item_ids[interactions.items], strict=True)
+    return GivenSplit(interactions, np.array([place[str(u), str(i)] for u, i in ids], np.int8), "scrambled")
+
+
+def settings(model, protocol="strict") -> Settings:
+    return Settings(
+        model=model,
+        training=TrainingSettings(steps=12, batch_size=64),
+        evaluation=EvaluationSettings(k=(5,), select_by="recall@5", inactive=5),
+        run=RunSettings(protocol=protocol, seeds=(0, 1), device="cpu", baselines=False),
+    )
+
+
+def test_the_scrambling_does_scramble():
+    splits = [make_split(scrambled(seed), settings(Popular()), find_protocol("strict")) for seed in range(5)]
+    assert len({split.fingerprint() for split in splits}) == 5
+    assert len({len(split.item_ids) for split in splits}) > 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [MatrixFactorisation(embedding_size=8), SvdRanking(rank=4), Ease(l2=10.0), Popular()],
+    ids=lambda m: type(m).__name__,
+)
+def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(model):
+    found = set()
+    for seed in range(200):
+        data = scrambled(seed)
+        finished = run(data, settings(model))
+        split = finished.split
+        world = build_world(split, settings(model), finished.protocol, MemoryBudget(torch.device("cpu")))
+        found.add(
+            (
+                digest([str(i) for i in split.user_ids[: split.n_users]]),
+                digest([str(i) for i in split.item_ids[: split.n_items]]),
+                digest(split.train.users, split.train.items),
+                digest(world.pairs.users, world.pairs.items, world.pairs.copies, world.pairs.pair_weights),
+                digest(world.rejected.keys, world.user_weights),
+                digest(*finished.model.fitted.scorer.tensors().values()),
+            )
+        )
+    assert len(found) == 1
+
+
+def test_the_order_of_rows_changes_nothing():
+    given = given_split(N_USERS, N_ITEMS, N_PAIRS)
+    pairs = given.interactions
+    rng = np.random.default_rng(0)
+    digests = set()
+    for _ in range(5):
+        order = rng.permutation(len(pairs))
+        shuffled = Interactions.from_arrays(pairs.user_ids[pairs.users[order]], pairs.item_ids[pairs.items[order]])
+        finished = run(shuffled, settings(MatrixFactorisation(embedding_size=8)))
+        digests.add(digest(*finished.model.fitted.scorer.tensors().values(), finished.split.test.items))
+    assert len(digests) == 1
+
+
+def test_the_canary_can_sing():
+    """A model that peeks at the test part is caught by the same comparison."""
+    digests = set()
+    for seed in range(3):
+        split = make_split(scrambled(seed), settings(Popular()), find_protocol("strict"))
+        digests.add(digest(np.bincount(split.test.items, minlength=len(split.item_ids))[: split.n_items]))
+    assert len(digests) > 1

@@ -1,0 +1,191 @@
+"""The loop as a whole: it learns, the same bits come out, and company changes nothing."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from toy import toy_world
+
+from pspns.errors import PspnsError, SettingsError
+from pspns.negatives.uniform import UniformNegatives
+from pspns.rng import host_stream
+from pspns.starts.normal import NormalStart
+from pspns.starts.xavier import XavierStart
+from pspns.training.settings import TrainingSettings
+from pspns.training.trainer import Trainer
+
+
+def trainer(world, seeds, *, validate=None, watch=None, start=None, **settings) -> Trainer:
+    return Trainer(
+        world=world,
+        start=start or XavierStart(),
+        negatives=UniformNegatives(),
+        settings=TrainingSettings(**{"batch_size": 64, **settings}),
+        seeds=seeds,
+        select_by="recall@20",
+        validate=validate,
+        watch=watch or (lambda step, last_step, evaluation: None),
+    )
+
+
+def trained(world, seeds, **settings):
+    training = trainer(world, seeds, **settings)
+    return training.train(training.embedding_model(8))
+
+
+def test_equals_a_plain_loop_written_out():
+    """One replica, three epochs, torch's own Adam on indexed tables, the negatives of the same streams."""
+    world = toy_world()
+    found = trained(world, [3], steps=15, learning_rate=0.01, l2=0.02).scorer
+
+    from pspns.training.epochs import Epochs
+
+    users, items = (torch.from_numpy(t).clone().requires_grad_() for t in XavierStart().embeddings(
+        world, 8, host_stream(3, "start")))  # fmt: skip
+    adam = torch.optim.Adam([users, items], lr=0.01)
+    epochs, sampler = Epochs(world, 64, [3]), UniformNegatives().start(world, [3])
+    for _ in range(15):
+        batch = epochs.next_batch()
+        live = batch.live[0].bool()
+        drawn = world.rejected.draw_outside(batch.users, 1, sampler._stream)[0, :, 0][live]
+        u, i, j = users[batch.users[0][live]], items[batch.items[0][live]], items[drawn]
+        loss = -torch.nn.functional.logsigmoid((u * i).sum(1) - (u * j).sum(1)).mean()
+        loss = loss + 0.02 * (u.square().sum() + i.square().sum() + j.square().sum()) / (2 * live.sum())
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    torch.testing.assert_close(found.users[:, 0], users.detach(), rtol=2e-4, atol=2e-6)
+    torch.testing.assert_close(found.items[:, 0], items.detach(), rtol=2e-4, atol=2e-6)
+
+
+def test_training_separates_positives_from_the_rest():
+    world = toy_world()
+    scorer = trained(world, [0], steps=400, learning_rate=0.02).scorer
+    scores = scorer.scores(torch.arange(40), 0)
+    owned = torch.from_numpy(world.train.matrix(40, 30).toarray()) > 0
+    assert scores[owned].mean() > scores[~owned].mean() + 1
+
+
+def test_a_replica_comes_out_the_same_alone_and_in_company_to_the_bit():
+    world = toy_world()
+    alone = trained(world, [5], steps=60).scorer
+    together = trained(world, [0, 5, 2], steps=60).scorer
+    assert torch.equal(alone.users[:, 0], together.users[:, 1])
+    assert torch.equal(alone.items[:, 0], together.items[:, 1])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_same_seed_same_bits_whatever_the_threads(n_threads, tmp_path_factory):
+    # Large enough that torch does split the work: 3,000 users and items, 64 numbers each.
+    world = toy_world(n_users=1500, n_items=1500, n_pairs=20_000)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(n_threads)
+        found = trained(world, [0, 1], steps=8, batch_size=2048).scorer
+        torch.set_num_threads(1)
+        again = trained(world, [0, 1], steps=8, batch_size=2048).scorer
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found.users, again.users)
+    assert torch.equal(found.items, again.items)
+
+
+def scripted_validation(values: dict[int, list[float]], seen: list[int]):
+    """Validation whose answer is written down: seed → value at each evaluation, for replicas as they remain."""
+    calls = [0]
+    alive = list(values)
+
+    def validate(scorer):
+        seen.append(scorer.n_replicas)
+        now = calls[0]
+        calls[0] += 1
+        answers = [{"recall@20": values[seed][now]} for seed in alive]
+        # What the loop should decide with a patience of two.
+        for seed in list(alive):
+            past = values[seed][: now + 1]
+            if now - int(np.argmax(past)) >= 2:
+                alive.remove(seed)
+        return answers
+
+    return validate
+
+
+def test_replicas_stop_one_by_one_and_keep_their_best():
+    world, seen = toy_world(), []
+    values = {0: [0.1, 0.3, 0.2, 0.2, 9, 9, 9], 1: [0.5, 0.4, 0.4, 9, 9, 9, 9], 2: [0.1, 0.2, 0.3, 0.4, 0.5, 0.4, 0.1]}
+    kept = {}
+
+    def watch(step, last_step, evaluation):
+        if evaluation:
+            kept[step] = evaluation
+
+    found = trained(
+        world, [0, 1, 2], evaluate_every=10, patience=2, validate=scripted_validation(values, seen), watch=watch
+    )
+    assert found.steps == [40, 30, 70]
+    assert found.best_steps == [20, 10, 50]
+    assert seen == [3, 3, 3, 2, 1, 1, 1]
+    assert list(kept[40].metrics) == [0, 2]
+    # The kept state is the state at the best step: training exactly so long gives the same bits.
+    for replica, steps in enumerate(found.best_steps):
+        alone = trained(world, [replica], steps=steps).scorer
+        assert torch.equal(found.scorer.users[:, replica], alone.users[:, 0])
+        assert torch.equal(found.scorer.items[:, replica], alone.items[:, 0])
+
+
+def test_equal_values_are_no_improvement():
+    found = trained(toy_world(), [0], evaluate_every=5, patience=3, validate=lambda s: [{"recall@20": 0.5}])
+    assert (found.best_steps, found.steps) == ([5], [20])
+
+
+def test_a_fixed_number_of_steps_keeps_the_last_state_whatever_validation_says():
+    falling = iter(range(100, 0, -1))
+    world = toy_world()
+    watched = trained(world, [0], steps=23, evaluate_every=5, validate=lambda s: [{"recall@20": next(falling)}])
+    assert watched.steps == watched.best_steps == [23]
+    assert [e.step for e in watched.history] == [5, 10, 15, 20, 23]
+    assert torch.equal(watched.scorer.users, trained(world, [0], steps=23).scorer.users)
+
+
+def test_max_steps_ends_training_that_still_improves():
+    rising = iter(range(100))
+    found = trained(toy_world(), [0], max_steps=12, evaluate_every=5, validate=lambda s: [{"recall@20": next(rising)}])
+    assert found.steps == found.best_steps == [12]
+
+
+def test_evaluations_come_every_five_passes_over_train_whatever_the_copies():
+    assert TrainingSettings(batch_size=2048).interval(669_182) == 5 * 327
+    assert TrainingSettings(batch_size=2048, evaluate_every=7).interval(669_182) == 7
+
+
+def test_without_validation_the_number_of_steps_must_be_given():
+    with pytest.raises(SettingsError, match="without a validation part nothing tells when to stop"):
+        trained(toy_world(), [0])
+
+
+def test_divergence_is_an_error_with_the_remedy():
+    with pytest.raises(PspnsError, match="training diverged.*lower"):
+        trained(toy_world(), [0], steps=10, evaluate_every=5, start=NormalStart(spread=1e30))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("batch_size", 0),
+        ("learning_rate", 0.0),
+        ("learning_rate", math.inf),
+        ("l2", -1.0),
+        ("patience", 0),
+        ("steps", 0),
+    ],
+)
+def test_impossible_settings_name_themselves(field, value):
+    with pytest.raises(SettingsError, match=rf"{field} must be .*change \[training\] {field}"):
+        TrainingSettings(**{field: value})
+
+
+def test_settings_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TrainingSettings().l2 = 1.0
