@@ -61,16 +61,25 @@ class Table:
             raise unknown_name("metric", metric, self.rows[0].mean)
         return sorted(self.rows, key=lambda row: -row.mean[metric])
 
+    def interval(self, metric: str, row: Row, reference: Row) -> tuple[float, float, float]:
+        """How much better a row is than the reference, user by user: mean and 95 % bootstrap interval."""
+        paired = row.per_user[metric] - reference.per_user[metric]
+        low, high = bootstrap_interval(paired, rng=host_stream(0, "bootstrap"))
+        return float(paired.mean()), low, high
+
     def differences(self, metric: str, reference: Row) -> list[Difference]:
-        """Every other row against the reference."""
+        """Every other row against the reference, the p-values corrected for their number."""
         others = [row for row in self.rows if row is not reference]
-        paired = [row.per_user[metric] - reference.per_user[metric] for row in others]
-        adjusted = holm([sign_flip_p_value(d, rng=host_stream(0, "sign flips")) for d in paired])
-        found = []
-        for row, differences, p_value in zip(others, paired, adjusted, strict=True):
-            low, high = bootstrap_interval(differences, rng=host_stream(0, "bootstrap"))
-            found.append(Difference(row.label, float(differences.mean()), low, high, float(p_value)))
-        return found
+        p_values = holm(
+            [
+                sign_flip_p_value(row.per_user[metric] - reference.per_user[metric], rng=host_stream(0, "sign flips"))
+                for row in others
+            ]
+        )
+        return [
+            Difference(row.label, *self.interval(metric, row, reference), float(p_value))
+            for row, p_value in zip(others, p_values, strict=True)
+        ]
 
 
 def tables_of(folders: Sequence[Path]) -> list[Table]:
@@ -119,14 +128,22 @@ def describe_data(data: dict[str, Any]) -> str:
     """A run's data in one line."""
     source = f"{data['source']}: " if data["source"] else ""
     return (
-        f"{source}{data['users']:,} users, {data['items']:,} items, "
-        f"{data['train']:,} / {data['valid']:,} / {data['test']:,} pairs for train / validation / test ({data['split']})"
+        f"{source}{data['users']:,} users, {data['items']:,} items, {data['train']:,} / {data['valid']:,} / "
+        f"{data['test']:,} pairs for train / validation / test ({data['split']})"
     )
 
 
 def _labels(models: list[tuple[Path, str]]) -> list[str]:
-    names = [model for _, model in models]
-    return [model if names.count(model) == 1 else f"{model} ({folder.name})" for folder, model in models]
+    """The model's name, with as much of its folder's path as tells it from others of that name."""
+    labels = []
+    for folder, model in models:
+        rivals = [other.resolve().parts for other, name in models if name == model and other != folder]
+        own = folder.resolve().parts
+        n_parts = 1
+        while any(rival[-n_parts:] == own[-n_parts:] for rival in rivals):
+            n_parts += 1
+        labels.append(f"{model} ({'/'.join(own[-n_parts:])})" if rivals else model)
+    return labels
 
 
 def _row(label: str, model: str, figures: dict[str, Any], n_seeds: int, per_user: pl.DataFrame) -> Row:
@@ -135,7 +152,7 @@ def _row(label: str, model: str, figures: dict[str, Any], n_seeds: int, per_user
     notes = [f"{name} {value:g}" for name, value in figures["chosen_on_validation"].items()]
     if figures["steps"]:
         notes.append(f"{n_seeds} seed{'s' if n_seeds > 1 else ''}")
-    own = per_user.filter(model=model).group_by("user", maintain_order=True).mean()
+    own = per_user.filter(model=model).group_by("user", maintain_order=True).agg(pl.col("^.*@.*$").mean())
     return Row(
         label=label,
         note=", ".join(notes),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pspns.report.comparison import Table
+from pspns.report.comparison import Row, Table
 
 # Cells of a table: accuracy in percent, everything else as it is.
 COUNTED = ("mean-popularity",)
@@ -13,30 +13,37 @@ def verdict(table: Table, metric: str) -> str:
     ranked = table.ranked(metric)
     best = ranked[0]
     if len(ranked) == 1:
-        return f"{best.label} finds {percent(best.mean[metric])} by {title(metric)}; there is nothing beside it to compare."
+        return f"{best.label} reaches {percent(best.mean[metric])} by {title(metric)}; there is nothing beside it."
     trained = [row for row in ranked if row.has_loop]
     plain = [row for row in ranked if not row.has_loop]
     if not trained or not plain:
-        return _against(table, metric, ranked[0].label, ranked[1].label)
-    text = _against(table, metric, trained[0].label, plain[0].label)
-    difference = next(d for d in table.differences(metric, plain[0]) if d.label == trained[0].label)
-    if difference.high < 0:
-        return f"{text} On these data, the model without a training loop is better."
-    if difference.low > 0:
-        return f"{text} On these data, the training loop pays."
-    return f"{text} On these data, the two cannot be told apart."
+        return _against(table, metric, *ranked[:2])
+    _, low, high = table.interval(metric, trained[0], plain[0])
+    if high < 0:
+        meaning = "the model without a training loop is better"
+    elif low > 0:
+        meaning = "the training loop pays"
+    else:
+        meaning = "the two cannot be told apart"
+    return f"{_against(table, metric, trained[0], plain[0])} On these data, {meaning}."
 
 
-def _against(table: Table, metric: str, label: str, reference: str) -> str:
-    row = next(row for row in table.rows if row.label == label)
-    other = next(row for row in table.rows if row.label == reference)
-    difference = next(d for d in table.differences(metric, other) if d.label == label)
-    more = "more" if difference.mean >= 0 else "less"
+def _against(table: Table, metric: str, row: Row, reference: Row) -> str:
+    mean, low, high = table.interval(metric, row, reference)
     return (
-        f"By {title(metric)}, {label} reaches {percent(row.mean[metric])} and {reference} {percent(other.mean[metric])}: "
-        f"{abs(100 * difference.mean):.2f} points {more} (95 % interval over {table.n_users:,} users "
-        f"{100 * difference.low:+.2f} to {100 * difference.high:+.2f})."
+        f"By {title(metric)}, {row.label} reaches {percent(row.mean[metric])} and {reference.label} "
+        f"{percent(reference.mean[metric])}: {abs(100 * mean):.2f} points {'more' if mean >= 0 else 'less'} "
+        f"(95 % interval over {table.n_users:,} users {signed(low)} to {signed(high)})."
     )
+
+
+def signed(value: float) -> str:
+    """A difference in points, with a true minus sign.
+
+    >>> signed(-0.0301), signed(0.5)
+    ('−3.01', '+50.00')
+    """
+    return f"{100 * value:+.2f}".replace("-", "−")
 
 
 def percent(value: float) -> str:

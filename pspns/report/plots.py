@@ -1,0 +1,275 @@
+"""The plots of the page, as SVG that takes its ink, font and series colours from the page around it."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from pspns.report.comparison import Difference
+
+# Colours of Okabe and Ito (2008), which the colour-blind can tell apart; page.html.jinja tunes them to light and dark
+# ground. A series also has a dash and a marker of its own, so that no one needs the colour.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES: tuple[Any, ...] = ("solid", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
+MARKERS = "os^DvPX"
+
+# Matplotlib knows no currentColor: these stand in for it, and are replaced in what it wrote.
+_INK, _FAINT, _GROUND = "#010203", "#030201", "#fdfefd"
+_CSS = {_INK: "currentColor", _FAINT: "var(--faint, #8a939c)", _GROUND: "var(--ground, #ffffff)"} | {
+    colour: f"var(--series-{number}, {colour})" for number, colour in enumerate(COLOURS)
+}
+
+_WIDTH = 400  # points: on a phone a point is then 0.9 pixels, and text stays readable
+_FONT = 11
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, and follows the page's font
+    "text.parse_math": False,  # a name with two $ signs is no formula
+    "font.size": _FONT,
+    "axes.labelsize": _FONT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "grid.linewidth": 0.5,
+    "grid.alpha": 0.35,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.edgecolor": _FAINT,
+    "grid.color": _FAINT,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One seed of a run while it was trained."""
+
+    steps: list[int]
+    values: list[float]  # of the metric that selects, as a share
+    best_step: int
+
+
+def plot_differences(plot_id: str, differences: Sequence[Difference], reference: str, metric: str) -> str:
+    """A dot and a 95 % interval for each model, against the reference at zero."""
+    with _style(plot_id):
+        figure, axes = _figure(40 + 26 * (len(differences) + 1))
+        axes.axvline(0, color=_INK, linewidth=0.9)
+        for place, found in enumerate(differences, start=1):
+            low, mean, high = (100 * value for value in (found.low, found.mean, found.high))
+            axes.plot([low, high], [place, place], color=COLOURS[0], linewidth=2, solid_capstyle="round")
+            filling = COLOURS[0] if found.p_value < 0.05 else _GROUND
+            axes.plot(mean, place, "o", color=COLOURS[0], markersize=7, markerfacecolor=filling, markeredgewidth=1.5)
+        axes.plot(0, 0, "D", color=_INK, markersize=6)
+        axes.set_yticks(
+            range(len(differences) + 1),
+            [_shortened(label, 30) for label in (reference, *(found.label for found in differences))],
+        )
+        axes.set_ylim(len(differences) + 0.6, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.grid(axis="x")
+        axes.set_xlabel(f"{metric}: points against {_shortened(reference, 30)}")
+        said = "; ".join(
+            f"{d.label} {100 * d.mean:+.2f} ({100 * d.low:+.2f} to {100 * d.high:+.2f})" for d in differences
+        )
+        return _svg(figure, plot_id, f"Difference to {reference} in {metric}, in points, with 95 % intervals: {said}")
+
+
+def plot_curves(
+    plot_id: str, runs: Mapping[str, Sequence[Curve]], levels: Mapping[str, float], metric: str, part: str
+) -> str:
+    """A thin line for each seed with its best step marked, and a dashed level for each baseline."""
+    with _style(plot_id):
+        figure, axes = _figure(230 + 15 * len(runs))
+        for curves, (colour, dash, marker) in zip(runs.values(), _looks(), strict=False):
+            for curve in curves:
+                axes.plot(curve.steps, _percent(curve.values), color=colour, linestyle=dash, linewidth=1.1)
+                if curve.best_step in curve.steps:
+                    best = 100 * curve.values[curve.steps.index(curve.best_step)]
+                    axes.plot(curve.best_step, best, marker, color=colour, markersize=6)
+        _draw_levels(axes, levels)
+        axes.set_xlabel("step")
+        axes.set_ylabel(f"{metric}, {part}, %")
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.grid(axis="y")
+        _legend(figure, runs)
+        best_of_runs = [
+            f"{label} at most {max(100 * max(curve.values) for curve in curves):.2f} %"
+            for label, curves in runs.items()
+        ]
+        said = "; ".join(best_of_runs + [f"{name} {100 * level:.2f} %" for name, level in levels.items()])
+        return _svg(figure, plot_id, f"{metric} on the {part} part against training steps: {said}")
+
+
+def plot_activity(
+    plot_id: str, runs: Mapping[str, Sequence[float | None]], train_pairs: Sequence[float], metric: str
+) -> str:
+    """A dot for each tenth of the users by activity; None where a tenth has no user to judge."""
+    tenths = list(range(1, len(train_pairs) + 1))
+    with _style(plot_id):
+        figure, axes = _figure(225 + 15 * len(runs))
+        for values, (colour, dash, marker) in zip(runs.values(), _looks(), strict=False):
+            heights = [float("nan") if value is None else 100 * value for value in values]
+            axes.plot(tenths, heights, color=colour, linestyle=dash, linewidth=1.1, marker=marker, markersize=5.5)
+        axes.set_xticks(
+            tenths, [f"{tenth}\n{_rounded(pairs)}" for tenth, pairs in zip(tenths, train_pairs, strict=True)]
+        )
+        axes.set_xlabel("tenth of the users by activity (below: mean train pairs)")
+        axes.set_ylabel(f"{metric}, test, %")
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y")
+        _legend(figure, runs)
+        said = "; ".join(f"{label} {_first_to_last(values)}" for label, values in runs.items())
+        return _svg(figure, plot_id, f"{metric} on the test by tenth of the users, least active first: {said}")
+
+
+@contextmanager
+def _style(plot_id: str) -> Iterator[None]:
+    """Our settings over matplotlib's own, not over the user's, so that the plot comes out the same everywhere."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update({**_STYLE, "svg.hashsalt": plot_id})
+        yield
+
+
+def _figure(height: float) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _looks() -> Any:
+    """Colour, dash and marker of the first series, the second, …: no two of the first 210 look alike."""
+    return zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(MARKERS), strict=False)
+
+
+def _percent(values: Sequence[float]) -> list[float]:
+    return [100 * value for value in values]
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def _first_to_last(values: Sequence[float | None]) -> str:
+    known = [100 * value for value in values if value is not None]
+    return f"from {known[0]:.2f} % to {known[-1]:.2f} %" if known else "without users to judge"
+
+
+def _draw_levels(axes: Any, levels: Mapping[str, float]) -> None:
+    """Horizontal lines with their names at the right, moved apart where they would lie on each other."""
+    for level in levels.values():
+        axes.axhline(100 * level, color=_INK, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.6)
+    bottom, top = axes.get_ylim()
+    ascending = sorted(levels, key=lambda name: levels[name])
+    # A line of text is about a fifteenth of the height of the axes.
+    places = _moved_apart([100 * levels[name] for name in ascending], gap=(top - bottom) / 15)
+    for name, place in zip(ascending, places, strict=True):
+        axes.annotate(
+            _shortened(name, 24), (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=_FONT - 1
+        )
+
+
+def _moved_apart(ascending: Sequence[float], gap: float) -> list[float]:
+    """The same values, with at least `gap` between neighbours; those that stand clear stay where they are.
+
+    >>> _moved_apart([1.0, 5.0, 5.5], gap=1.0)
+    [1.0, 4.75, 5.75]
+    """
+    # Neighbours that clash join one block, which is centred on the mean of its members.
+    blocks: list[list[float]] = []
+    for value in ascending:
+        blocks.append([value])
+        while len(blocks) > 1 and _lowest(blocks[-1], gap) - _highest(blocks[-2], gap) < gap:
+            last = blocks.pop()
+            blocks[-1] += last
+    return [_lowest(block, gap) + place * gap for block in blocks for place in range(len(block))]
+
+
+def _lowest(block: Sequence[float], gap: float) -> float:
+    return sum(block) / len(block) - gap * (len(block) - 1) / 2
+
+
+def _highest(block: Sequence[float], gap: float) -> float:
+    return sum(block) / len(block) + gap * (len(block) - 1) / 2
+
+
+def _legend(figure: Figure, labels: Mapping[str, Any]) -> None:
+    handles = [
+        Line2D([], [], color=colour, linestyle=dash, marker=marker, linewidth=1.3, markersize=5.5)
+        for _, (colour, dash, marker) in zip(labels, _looks(), strict=False)
+    ]
+    figure.legend(handles, [_shortened(label, 60) for label in labels], loc="outside lower left", borderpad=0.6)
+
+
+def _shortened(text: str, length: int) -> str:
+    """Short enough for a plot; the tables of the page have the whole."""
+    text = _shown(text)
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _shown(text: str) -> str:
+    """Control characters are not allowed in XML: a folder's name may hold some.
+
+    >>> _shown("a\\x1bb")
+    'a\\\\x1bb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _svg(figure: Figure, plot_id: str, said: str) -> str:
+    """The figure as an element for an HTML page; every id starts with `plot_id`."""
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        # The page's font draws the text, so it does not matter what matplotlib's own lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(file, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    root = ElementTree.fromstring(file.getvalue())
+    for parent in list(root.iter()):
+        for child in list(parent):
+            # Inside a page, a <style> would reach beyond the plot.
+            if child.tag.endswith(("}metadata", "}style")):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = _local(element.tag)
+        element.attrib = {_local(name): _for_page(_local(name), value, plot_id) for name, value in element.items()}
+    for name in ("width", "height", "version"):
+        root.attrib.pop(name, None)
+    root.attrib |= {"role": "img", "aria-label": _shown(said), "stroke-linejoin": "round"}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _local(name: str) -> str:
+    """A name without its namespace: HTML knows SVG's names, and no prefixes."""
+    return name.rpartition("}")[2]
+
+
+def _for_page(name: str, value: str, plot_id: str) -> str:
+    match name:
+        case "id":
+            return f"{plot_id}-{value}"
+        case "href":
+            return value.replace("#", f"#{plot_id}-", 1)
+        case "style" | "fill" | "stroke" | "clip-path":
+            for colour, css in _CSS.items():
+                value = value.replace(colour, css)
+            value = value.replace("url(#", f"url(#{plot_id}-")
+            # The size stays, the family comes from the page; matplotlib before 3.11 writes both in one.
+            value = re.sub(r"font: (?:[\w.]+ )*?([\d.]+px) [^;]*", r"font-size: \1", value)
+            return re.sub(r"font-family: [^;]*(; )?", "", value)
+        case _:
+            return value

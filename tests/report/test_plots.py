@@ -1,0 +1,206 @@
+"""Plots read back from their SVG: what is drawn stands where the numbers say."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+
+from pspns.report.comparison import Difference
+from pspns.report.plots import COLOURS, Curve, plot_activity, plot_curves, plot_differences
+
+DIFFERENCES = [
+    Difference("ease", mean=-0.01, low=-0.025, high=0.004, p_value=0.2),
+    Difference("popular", mean=-0.10, low=-0.12, high=-0.07, p_value=0.001),
+]
+CURVES = {
+    "mf (a)": [Curve([10, 20, 30], [0.10, 0.30, 0.20], best_step=20), Curve([10, 20], [0.15, 0.25], best_step=20)],
+    "mf (b)": [Curve([10, 20, 30], [0.05, 0.10, 0.22], best_step=30)],
+}
+TENTHS = {"mf": [0.1, 0.2, None, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]}
+TRAIN_PAIRS = [1.25, 2, 3, 4, 5, 6, 7, 8, 99.5, 1234]
+
+
+def differences(**changes) -> str:
+    return plot_differences(**{"plot_id": "d", "differences": DIFFERENCES, "reference": "svd", "metric": "R"} | changes)
+
+
+def curves(**changes) -> str:
+    given = {"plot_id": "c", "runs": CURVES, "levels": {"ease": 0.2, "svd": 0.201}, "metric": "R", "part": "validation"}
+    return plot_curves(**given | changes)
+
+
+def activity(**changes) -> str:
+    return plot_activity(**{"plot_id": "a", "runs": TENTHS, "train_pairs": TRAIN_PAIRS, "metric": "R"} | changes)
+
+
+each_plot = pytest.mark.parametrize("draw", [differences, curves, activity])
+
+
+def lines(svg: str, colour: str, least_points: int = 2) -> list[list[tuple[float, float]]]:
+    """The points of every path drawn in a colour; a gap starts a new one."""
+    found = []
+    for path in ElementTree.fromstring(svg).iter("path"):
+        if f"stroke: {colour}" in path.get("style", "") and path.get("clip-path"):
+            pieces = [re.findall(r"[-\d.]+ [-\d.]+", piece) for piece in path.get("d", "").split("M")[1:]]
+            found += [[tuple(map(float, point.split())) for point in piece] for piece in pieces]
+    return [points for points in found if len(points) >= least_points]
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter("text")]
+
+
+def series(number: int) -> str:
+    return f"var(--series-{number}, {COLOURS[number]})"
+
+
+def assert_to_scale(drawn, values):
+    """Drawn places are a linear function of the values."""
+    slope, start = np.polyfit(values, drawn, 1)
+    np.testing.assert_allclose(np.asarray(values) * slope + start, drawn, atol=1e-3)
+    assert abs(slope) > 0.1
+
+
+def test_intervals_stand_where_the_numbers_say():
+    svg = differences()
+    bars = lines(svg, series(0))
+    assert_to_scale([x for bar in bars for x, _ in bar], [-0.025, 0.004, -0.12, -0.07])
+    (zero,) = lines(svg, "currentColor")
+    assert_to_scale([zero[0][0], *(x for bar in bars for x, _ in bar)], [0, -0.025, 0.004, -0.12, -0.07])
+    assert [label for label in texts(svg) if label in ("svd", "ease", "popular")] == ["svd", "ease", "popular"]
+
+
+def test_only_clear_differences_are_filled():
+    uses = ElementTree.fromstring(differences()).iter("use")
+    dots = [style for use in uses if f"stroke: {series(0)}" in (style := use.get("style", ""))]
+    assert [f"fill: {series(0)}" in dot for dot in dots] == [False, True]
+    assert "fill: var(--ground" in dots[0]
+
+
+def test_curves_stand_where_the_numbers_say():
+    svg = curves()
+    first, second = lines(svg, series(0))
+    (third,) = lines(svg, series(1))
+    assert_to_scale([y for _, y in first + second + third], [0.10, 0.30, 0.20, 0.15, 0.25, 0.05, 0.10, 0.22])
+    assert_to_scale([x for x, _ in first + second + third], [10, 20, 30, 10, 20, 10, 20, 30])
+
+
+def test_the_best_step_of_each_seed_is_marked():
+    svg = curves()
+    for number, best in ((0, [(20, 0.30), (20, 0.25)]), (1, [(30, 0.22)])):
+        marks = [
+            (float(use.get("x", 0)), float(use.get("y", 0)))
+            for group in ElementTree.fromstring(svg).iter("g")
+            if group.get("clip-path")
+            for use in group.iter("use")
+            if series(number) in use.get("style", "")
+        ]
+        ends = [point for line in lines(svg, series(number)) for point in line]
+        assert len(marks) == len(best)
+        assert all(any(np.allclose(mark, point, atol=1e-3) for point in ends) for mark in marks)
+        # The highest point of a curve is the lowest number in SVG.
+        assert {round(y, 3) for _, y in marks} == {
+            round(min(y for _, y in line), 3) for line in lines(svg, series(number))
+        }
+
+
+def test_levels_are_drawn_and_their_names_do_not_lie_on_each_other():
+    svg = curves()
+    levels = [line for line in lines(svg, "currentColor") if line[0][1] == line[1][1]]
+    assert len(levels) == 2
+    names = {text.text: float(text.get("y", 0)) for text in ElementTree.fromstring(svg).iter("text")}
+    assert names["ease"] - names["svd"] > 8
+
+
+def test_a_tenth_without_users_leaves_a_gap():
+    svg = activity()
+    before, after = lines(svg, series(0))
+    assert (len(before), len(after)) == (2, 7)
+    assert_to_scale([y for _, y in before + after], [0.1, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+    assert_to_scale([x for x, _ in before + after], [1, 2, 4, 5, 6, 7, 8, 9, 10])
+    # A decimal for small counts only.
+    assert {"1.2", "1,234"} <= {word for text in texts(svg) for word in text.split()}
+
+
+def test_series_differ_in_more_than_colour():
+    svg = activity(runs={f"run {number}": TENTHS["mf"] for number in range(7)})
+    root = ElementTree.fromstring(svg)
+    dashes = {
+        re.search(r"stroke-dasharray: ([\d.,]+)", path.get("style", ""))
+        and re.search(r"stroke-dasharray: ([\d.,]+)", path.get("style", "")).group(1)
+        for path in root.iter("path")
+        if "--series-" in path.get("style", "") and path.get("clip-path")
+    }
+    assert len(dashes) == 5
+
+
+@each_plot
+def test_ink_font_and_colours_come_from_the_page(draw):
+    svg = draw()
+    assert "currentColor" in svg
+    assert "--series-0" in svg
+    outside_fallbacks = re.sub(r"var\([^)]*\)", "", svg)
+    assert not re.search(r"#[0-9a-f]{6}\b", outside_fallbacks)
+    assert "font-family" not in svg
+    assert "font-size: 11px" in svg
+    assert "<style" not in svg
+    assert "<metadata" not in svg
+
+
+@each_plot
+def test_every_id_is_the_plots_own(draw):
+    one, two = (ElementTree.fromstring(draw(plot_id=plot_id)) for plot_id in ("one", "two"))
+    ids = [element.get("id") for root in (one, two) for element in root.iter() if element.get("id")]
+    assert len(ids) > 20
+    assert len(set(ids)) == len(ids)
+    for root, plot_id in ((one, "one"), (two, "two")):
+        own = {element.get("id") for element in root.iter()}
+        text = ElementTree.tostring(root, encoding="unicode")
+        used = set(re.findall(r'(?:url\(|href=")#([^")]+)', text))
+        assert used
+        assert used <= own
+        assert all(name.startswith(f"{plot_id}-") for name in used)
+
+
+@each_plot
+def test_it_is_said_to_those_who_cannot_see_it(draw):
+    root = ElementTree.fromstring(draw())
+    assert root.get("role") == "img"
+    assert root.get("viewBox", "").startswith("0 0 400 ")
+    assert {differences: "popular -10.00 (-12.00 to -7.00)", curves: "mf (a) at most 30.00 %", activity: "100.00 %"}[
+        draw
+    ] in root.get("aria-label", "")
+
+
+def test_names_are_text_and_nothing_else():
+    hostile = ['<script>alert("1")</script>', "a$b$c", "_hidden", "x\x1b[31m", 'id="figure_1"', "中文"]
+    svg = activity(runs=dict.fromkeys(hostile, TENTHS["mf"]))
+    assert "<script" not in svg
+    assert "\x1b" not in svg
+    assert set(hostile) - {"x\x1b[31m"} <= set(texts(svg))
+    assert "x\\x1b[31m" in texts(svg)
+
+
+def test_letters_that_matplotlib_lacks_are_no_reason_to_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "中文" in texts(differences(reference="中文"))
+
+
+def test_long_names_are_shortened():
+    svg = differences(reference="a" * 500)
+    assert max(len(text) for text in texts(svg)) < 80
+    assert f"{'a' * 29}…" in texts(svg)
+
+
+@each_plot
+def test_it_comes_out_the_same_whatever_the_users_own_settings(draw):
+    plain = draw()
+    with matplotlib.rc_context({"font.size": 30, "xtick.labelsize": 30, "ytick.direction": "in"}):
+        assert draw() == plain
+        assert matplotlib.rcParams["font.size"] == 30

@@ -1,0 +1,114 @@
+"""Everything README and docs show is run, and every figure they quote is looked up."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LANGUAGES = {"sh", "python", "toml", "text"}
+# `make test` is what runs this, `make demo` has a test of its own, and set-up has happened or nothing would run.
+MAKE = re.compile(r"make (test|demo|check|bench|setup|format)\s*")
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def test_blocks_say_what_they_are():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert text.count("```") == 2 * len(blocks(page)), f"{page.name} has a block without a language"
+        assert {language for language, _ in blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_runs(page, tmp_path):
+    """Blocks of a page run one after the other in one folder; Python blocks share their variables."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)]),
+        "OMP_NUM_THREADS": "1",
+    }
+    python, n_run = "", 0
+    for language, code in blocks(page):
+        if language == "sh" and not MAKE.fullmatch(code):
+            command = ["bash", "-euo", "pipefail", "-c", code]
+        elif language == "python":
+            python += code
+            command = [sys.executable, "-c", python]
+        else:
+            continue
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{page.name}: block failed\n{code}\n{done.stdout}\n{done.stderr}"
+        assert done.stdout or done.stderr or "test_" in code or "import" in code
+        n_run += 1
+    assert n_run or not any(language in ("sh", "python") and not MAKE.fullmatch(c) for language, c in blocks(page))
+
+
+def test_make_knows_every_command_the_pages_name():
+    named = {
+        command for page in PAGES for command in re.findall(r"`?make ([a-z-]+)`?", page.read_text(encoding="utf-8"))
+    }
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"demo", "test"} <= named & known
+    verbs = {"sure", "a", "the", "it", "them", "sense", "up", "use", "no"}  # English, not commands
+    assert named - verbs <= known
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_the_demo_runs_on_generated_data(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            ROOT / "examples" / "demo.py",
+            "--out",
+            tmp_path,
+            "--data",
+            "planted-clustered",
+            "--seeds",
+            "0",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mf" in done.stdout
+    assert "95 % interval" in done.stdout
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert "make demo" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_figures_in_the_readme_are_those_of_the_records():
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("<!-- results:")[1]
+    rows = re.findall(r"^\| `(\w+)`[^|]*\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE)
+    assert [name for name, *_ in rows] == ["popular", "mf", "svd", "ease"]
+    for column, data in enumerate(("ml-1m", "epinions")):
+        record = json.loads((ROOT / "results" / f"strict-mf-{data}.json").read_text(encoding="utf-8"))
+        assert record["protocol"]["name"] == "strict"
+        for name, *cells in rows:
+            figures = record if name == "mf" else record["baselines"][name]
+            values = [100 * value for value in figures["test"]["recall@20"]["per_seed"]]
+            mean = sum(values) / len(values)
+            expected = f"{mean:.2f}"
+            if len(values) > 1:
+                spread = (sum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+                expected += f" ± {spread:.2f}"
+            assert cells[column].strip() == expected, f"{name} on {data}"
