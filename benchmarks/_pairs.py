@@ -1,0 +1,47 @@
+"""Timing two ways of doing the same thing, one after the other, so that a noisy machine disturbs both alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One benchmark's outcome."""
+
+    what: str
+    same: str  # what was compared before timing
+    reference: str
+    ours_seconds: float  # median
+    reference_seconds: float
+    pairs: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than the reference."""
+        return self.reference_seconds / self.ours_seconds
+
+
+def time_pairs(
+    what: str,
+    same: str,
+    reference_name: str,
+    ours: Callable[[], Any],
+    reference: Callable[[], Any],
+    check: Callable[[Any, Any], bool],
+    pairs: int = 7,
+) -> Timed:
+    """Check once, then time `pairs` interleaved runs and take the medians."""
+    if not check(ours(), reference()):
+        raise AssertionError(f"{what}: ours and {reference_name} give different answers; no time is worth reporting")
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(pairs):
+        for place, function in enumerate((ours, reference)):
+            began = time.perf_counter()
+            function()
+            seconds[place].append(time.perf_counter() - began)
+    return Timed(what, same, reference_name, *(statistics.median(times) for times in seconds), pairs)
