@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from pspns.data.interactions import Interactions
 from pspns.data.load import load
 from pspns.data.split import GivenSplit
+from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
-from pspns.options import DEFAULT_RECIPE, Layer, from_tables, read_settings_file, recipe, resolve
+from pspns.options import DEFAULT_RECIPE, Layer, from_tables, read_recipe, read_settings_file, resolve
 from pspns.recommender import Recommender
 from pspns.record import describe_run
-from pspns.run import Run, build_world, judge, prepare_rankings, run
-from pspns.run_folder import open_model, write_run
+from pspns.run import Run, build_world, choose_device, judge, prepare_rankings, run
+from pspns.run_folder import new_run_folder, open_model, write_run
 from pspns.settings import Settings
 from pspns.shapes import Fitted
 
@@ -25,7 +27,7 @@ __all__ = ["evaluate", "fit", "load", "open_model"]
 def fit(
     data: Any = None,
     *,
-    recipe_name: str = DEFAULT_RECIPE,
+    recipe: str = DEFAULT_RECIPE,
     config: str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
@@ -39,21 +41,26 @@ def fit(
     >>> model.recommend("a", k=1)["item"].to_list()
     [3]
     """
-    layers = [recipe(recipe_name)]
+    layers = [read_recipe(recipe)]
     if config is not None:
         layers.append(read_settings_file(Path(config)))
-    if isinstance(data, str | Path):
-        options["data"] = str(data)
+    if data is not None:
+        # What is handed over is what the record must name, whatever the file says.
+        options["data"] = str(data) if isinstance(data, str | Path) else None
     settings = resolve(*layers, Layer("fit", options))
-    finished = run(load_data(settings, data), settings)
-    if out is not None:
-        write_run(finished, Path(out), overwrite=overwrite)
+    if data is None and settings.data.source is None:
+        raise SettingsError("there are no data; give fit a frame, a matrix, a path or a data set's name")
+    with nullcontext() if out is None else new_run_folder(Path(out), overwrite=overwrite) as folder:
+        finished = run(load_data(settings, data), settings)
+        if folder is not None:
+            write_run(finished, folder)
     result = describe_run(finished)
     return Recommender(finished.model.fitted.scorer, result["served_replica"], finished.split, result)
 
 
 def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit:
     """What is handed over, or else what `[data]` names, read as `[data]` says."""
+    choose_device(settings.run.device)  # better to hear of one that is not there before the data are read
     reading = settings.data
     return load(
         reading.source if data is None else data,
@@ -65,14 +72,16 @@ def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit
     )
 
 
-def evaluate(model: Recommender, k: tuple[int, ...]) -> dict[str, Any]:
+def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> dict[str, Any]:
     """Judge a model again on its own split, under its own protocol, at other list lengths.
 
     The answer has the form of `result.json`.
     """
     before = model.result
-    settings = resolve(from_tables("result.json", before["settings"]))
-    settings = dataclasses.replace(settings, evaluation=dataclasses.replace(settings.evaluation, k=k))
+    layers = [from_tables("result.json", before["settings"])]
+    if k is not None:
+        layers.append(Layer("evaluate", {"k": k}))
+    settings = resolve(*layers)
     protocol = find_protocol(settings.run.protocol)
     memory = MemoryBudget(model.device, settings.run.memory_gib)
     world = build_world(model.split, settings, protocol, memory)

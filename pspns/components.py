@@ -45,7 +45,7 @@ def find_part(kind: str, name: str) -> Any:
         module_name, _, attribute = name.partition(":")
         try:
             return getattr(importlib.import_module(module_name), attribute)
-        except (ImportError, AttributeError) as error:
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise SettingsError(f"cannot import {kind} '{name}': {error}") from error
     if name not in _files(kind):
         raise unknown_name(kind, name, part_names(kind))

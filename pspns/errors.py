@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class PspnsError(Exception):
@@ -14,6 +15,12 @@ class PspnsError(Exception):
 
 class DataError(PspnsError):
     """The data could not be read or do not hold what the run needs."""
+
+
+class StoppedError(PspnsError):
+    """The user stopped the run."""
+
+    exit_code = 130  # 128 + SIGINT, as shells have it
 
 
 class SettingsError(PspnsError, ValueError):
@@ -29,6 +36,19 @@ def unknown_name(kind: str, given: str, available: Iterable[str]) -> SettingsErr
     no negatives named 'unifrom'; available: uniform (did you mean 'uniform'?)
     """
     names = sorted(available)
-    close = difflib.get_close_matches(given, names, n=1)
-    hint = f" (did you mean '{close[0]}'?)" if close else ""
-    return SettingsError(f"no {kind} named '{given}'; available: {', '.join(names)}{hint}")
+    return SettingsError(f"no {kind} named '{given}'; available: {', '.join(names)}{nearest(given, names)}")
+
+
+def nearest(given: str, names: Iterable[str]) -> str:
+    """The end of a message: the name that was perhaps meant, or nothing."""
+    close = difflib.get_close_matches(given, list(names), n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+@contextmanager
+def blaming(what: str) -> Iterator[None]:
+    """Settings errors from inside begin with what was set."""
+    try:
+        yield
+    except SettingsError as error:
+        raise SettingsError(f"{what}: {error}") from error

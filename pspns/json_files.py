@@ -13,8 +13,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in the file."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: is not JSON: {error}") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: expected a JSON object, got {type(content).__name__}")
     return content

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from pspns.components import find_part
 from pspns.data.interactions import Ids
 from pspns.data.split import Pairs, Split
-from pspns.errors import DataError
+from pspns.errors import DataError, SettingsError
 from pspns.json_files import read_json, write_json
 from pspns.run import Run
 from pspns.shapes import Scorer
@@ -42,6 +42,9 @@ def write_model(run: Run, folder: Path, served_replica: int) -> None:
     save_file(pairs, folder / PAIRS)
     for name, ids in ((USERS, split.user_ids), (ITEMS, split.item_ids)):
         id_column(ids).to_frame("id").write_parquet(folder / name)
+    for name in (TENSORS, PAIRS):
+        # safetensors lets only the owner read; who may is for the folder and the umask to say.
+        (folder / name).chmod((folder / USERS).stat().st_mode)
     manifest = {
         "format": FORMAT,
         "model": run.model.name,
@@ -58,44 +61,94 @@ def write_model(run: Run, folder: Path, served_replica: int) -> None:
 
 def read_model(folder: Path, device: torch.device | str) -> tuple[Scorer, int, Split]:
     """The scorer, the replica to serve, and the split."""
-    manifest = read_json(folder / MANIFEST)
-    _check(manifest, folder)
-    pairs = _load_tensors(folder / PAIRS, "cpu")
-    train, valid, test = (Pairs(pairs[f"{part}_users"].numpy(), pairs[f"{part}_items"].numpy()) for part in PARTS)
-    split = Split(
-        train,
-        valid,
-        test,
-        n_users=manifest["n_users"],
-        n_items=manifest["n_items"],
-        user_ids=_read_ids(folder / USERS),
-        item_ids=_read_ids(folder / ITEMS),
-        made_by=manifest["made_by"],
-    )
-    scorer = find_part("models", manifest["model"]).scorer.from_tensors(_load_tensors(folder / TENSORS, device))
-    return scorer, manifest["served_replica"], split
+    manifest = _read_manifest(folder)
+    split = _read_split(folder, manifest)
+    return _read_scorer(folder, manifest, split, device), manifest["served_replica"], split
 
 
 def id_column(ids: Ids) -> pl.Series:
     """Ids as a column of the type the data had."""
     kind: Any = {"i": pl.Int64, "u": pl.UInt64, "O": pl.String}[ids.dtype.kind]
-    return pl.Series(ids.tolist(), dtype=kind)
+    return pl.Series(ids.tolist() if ids.dtype == object else ids, dtype=kind)
 
 
-def _check(manifest: dict[str, Any], folder: Path) -> None:
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, once every other file is what it says."""
     path = folder / MANIFEST
+    manifest = read_json(path)
     if manifest.get("format") != FORMAT:
         raise DataError(f"{path}: format is {manifest.get('format')!r}, this version reads {FORMAT}")
+    for key, kind in {"model": str, "made_by": str, "n_users": int, "n_items": int, "served_replica": int}.items():
+        if type(manifest.get(key)) is not kind:
+            raise DataError(f"{path}: {key} is {manifest.get(key)!r}, expected {kind.__name__}")
     checksums = manifest.get("sha256")
     if not isinstance(checksums, dict) or set(checksums) != {TENSORS, PAIRS, USERS, ITEMS}:
         raise DataError(f"{path}: expected checksums of {TENSORS}, {PAIRS}, {USERS} and {ITEMS}")
     for name, expected in checksums.items():
         if _sha256(folder / name) != expected:
             raise DataError(f"{folder / name}: was changed or damaged since it was written; train again or restore it")
+    return manifest
+
+
+def _read_split(folder: Path, manifest: dict[str, Any]) -> Split:
+    tensors = _load_tensors(folder / PAIRS, "cpu")
+    user_ids, item_ids = _read_ids(folder / USERS), _read_ids(folder / ITEMS)
+    train, valid, test = (_read_pairs(folder / PAIRS, tensors, part, user_ids, item_ids) for part in PARTS)
+    for key, places in (("n_users", train.users), ("n_items", train.items)):
+        # Whoever occurs in train has a number below all others: the highest one there tells how many they are.
+        n_found = int(places.max(initial=-1)) + 1
+        if manifest[key] != n_found:
+            raise DataError(f"{folder / MANIFEST}: {key} is {manifest[key]}, but train has {n_found}")
+    return Split(
+        train,
+        valid,
+        test,
+        n_users=manifest["n_users"],
+        n_items=manifest["n_items"],
+        user_ids=user_ids,
+        item_ids=item_ids,
+        made_by=manifest["made_by"],
+    )
+
+
+def _read_pairs(path: Path, tensors: dict[str, torch.Tensor], part: str, user_ids: Ids, item_ids: Ids) -> Pairs:
+    users, items = (tensors.get(f"{part}_{side}", torch.empty(0)) for side in ("users", "items"))
+    if users.shape != items.shape or users.dim() != 1 or {users.dtype, items.dtype} != {torch.int64}:
+        raise DataError(f"{path}: {part} is not a list of pairs")
+    pairs = Pairs(users.numpy(), items.numpy())
+    for places, ids in ((pairs.users, user_ids), (pairs.items, item_ids)):
+        if len(places) and not 0 <= places.min() <= places.max() < len(ids):
+            raise DataError(f"{path}: {part} holds numbers that stand for no id")
+    return pairs
+
+
+def _read_scorer(folder: Path, manifest: dict[str, Any], split: Split, device: torch.device | str) -> Scorer:
+    tensors = _load_tensors(folder / TENSORS, device)
+    try:
+        scorer: Scorer = find_part("models", manifest["model"]).scorer.from_tensors(tensors)
+    except (SettingsError, AttributeError) as error:
+        raise DataError(f"{folder / MANIFEST}: model is '{manifest['model']}': {error}") from error
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise DataError(f"{folder / TENSORS}: is not a model of kind '{manifest['model']}': {error!r}") from error
+    if not 0 <= manifest["served_replica"] < scorer.n_replicas:
+        raise DataError(
+            f"{folder / MANIFEST}: served_replica is {manifest['served_replica']}, "
+            f"but the replicas are 0 to {scorer.n_replicas - 1}"
+        )
+    try:
+        shape = scorer.scores(torch.tensor([split.n_users - 1], device=device), manifest["served_replica"]).shape
+    except (IndexError, RuntimeError) as error:
+        raise DataError(f"{folder / TENSORS}: cannot score the last of {split.n_users} users: {error}") from error
+    if shape != (1, split.n_items):
+        raise DataError(f"{folder / TENSORS}: scores {shape[-1]} items, but train has {split.n_items}")
+    return scorer
 
 
 def _read_ids(path: Path) -> Ids:
-    column = pl.read_parquet(path)["id"]
+    try:
+        column = pl.read_parquet(path, glob=False)["id"]
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{path}: is not a table of ids: {error}") from error
     return np.array(column.to_list(), dtype=object) if column.dtype == pl.String else column.to_numpy()
 
 

@@ -1,11 +1,10 @@
-"""Settings from files, command lines and keyword arguments: names resolved, values checked, unknown ones refused."""
+"""Options from recipes, files, command lines and keyword arguments, laid over each other to give one run's settings."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
+import re
 import tomllib
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +12,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from pspns.components import field_notes, find_part, part_names
-from pspns.errors import SettingsError, unknown_name
+from pspns.errors import SettingsError, blaming, nearest, unknown_name
+from pspns.option_values import convert
 from pspns.settings import PART_SECTIONS, Settings
 
 DEFAULT_RECIPE = "plain"
@@ -30,6 +28,23 @@ class Layer:
 
     origin: str  # for messages: a file's name, "the command line", …
     options: Mapping[str, Any]  # `section.key`, a short `key`, or a section's name → value
+    on_command_line: bool = False
+
+    def where(self, option: str) -> str:
+        """An option as its user wrote it, for messages."""
+        return f"{self.origin}: {self.spell(option)}"
+
+    def spell(self, option: str) -> str:
+        return f"--{option}" if self.on_command_line else option
+
+    def suggest(self, name: str) -> str:
+        """The name of a setting as it is written in this place."""
+        return f"--{_dashed(name)}" if self.on_command_line else name
+
+
+def command_line(options: Mapping[str, Any]) -> Layer:
+    """Options as they were typed, without their dashes in front."""
+    return Layer("the command line", options, on_command_line=True)
 
 
 def resolve(*layers: Layer) -> Settings:
@@ -43,23 +58,29 @@ def resolve(*layers: Layer) -> Settings:
     """
     parts = _default_parts()
     values: dict[str, dict[str, Any]] = {section: {} for section in _sections()}
+    written: dict[str, dict[str, str]] = {section: {} for section in values}  # key → where and how, for messages
     for layer in layers:
         named, others = _part_names_first(layer)
         for section, name in named.items():
             if name != parts[section]:
                 parts[section], values[section] = name, {}
         fields = {section: _fields(section, parts) for section in values}
+        places: dict[tuple[str, str], str] = {}
         for option, value in others.items():
-            section, key = _locate(option, fields, layer.origin)
-            values[section][key] = _convert(fields[section][key], value, option, layer.origin)
-    return Settings(**{section: _build(section, parts, given) for section, given in values.items()})
+            section, key = _locate(option, fields, parts, layer)
+            if (section, key) in places:
+                raise _given_twice(layer, places[section, key], option)
+            places[section, key] = option
+            written[section][key] = layer.where(option)
+            values[section][key] = convert(fields[section][key], value, written[section][key])
+    return Settings(**{section: _build(section, parts, given, written[section]) for section, given in values.items()})
 
 
 def read_settings_file(path: Path) -> Layer:
     """A TOML file with one table for each section."""
     try:
-        with path.open("rb") as file:
-            tables = tomllib.load(file)
+        # Some editors begin a file with a byte-order mark, which TOML does not know.
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -71,15 +92,17 @@ def from_tables(origin: str, tables: Mapping[str, Any]) -> Layer:
     """Options from one table for each section, as a settings file or a result holds them."""
     options: dict[str, Any] = {}
     for section, table in tables.items():
-        if not isinstance(table, dict):
-            raise SettingsError(f"{origin}: '{section}' stands outside a section; put it under one, such as [run]")
         if section not in _sections():
-            raise SettingsError(f"{origin}: {unknown_name('section', section, _sections())}")
+            if isinstance(table, dict):
+                raise SettingsError(f"{origin}: {unknown_name('section', section, _sections())}")
+            raise SettingsError(f"{origin}: '{section}' stands outside a section; put it under {_home(section)}")
+        if not isinstance(table, dict):
+            raise SettingsError(f"{origin}: '{section}' must be a section [{section}] with keys, got {table!r}")
         options.update({f"{section}.{key}": value for key, value in table.items()})
     return Layer(origin, options)
 
 
-def recipe(name: str) -> Layer:
+def read_recipe(name: str) -> Layer:
     """A named bundle of settings."""
     if name not in recipe_names():
         raise unknown_name("recipe", name, recipe_names())
@@ -138,14 +161,18 @@ def _default_parts() -> dict[str, str | None]:
 
 def _part_names_first(layer: Layer) -> tuple[dict[str, str], dict[str, Any]]:
     """The options that name a part, as section → name, and all others."""
-    named, others = {}, {}
+    named: dict[str, str] = {}
+    others = {}
     for option, value in layer.options.items():
         section = option.removesuffix(".name")
-        if section in PART_SECTIONS:
-            find_part(PART_SECTIONS[section], str(value))
-            named[section] = str(value)
-        else:
+        if section not in PART_SECTIONS:
             others[option] = value
+            continue
+        if section in named:
+            raise _given_twice(layer, section, f"{section}.name")
+        with blaming(layer.where(option)):
+            _part_class(PART_SECTIONS[section], str(value))
+        named[section] = str(value)
     return named, others
 
 
@@ -156,12 +183,21 @@ def _fields(section: str, parts: Mapping[str, str | None]) -> dict[str, Any]:
         name = parts[section]
         if name is None:
             return {}
-        owner = find_part(kind, name)
+        owner = _part_class(kind, name)
     hints = typing.get_type_hints(owner)
     return {field.name: hints[field.name] for field in dataclasses.fields(owner)}
 
 
-def _locate(option: str, fields: Mapping[str, Mapping[str, Any]], origin: str) -> tuple[str, str]:
+def _part_class(kind: str, name: str) -> type:
+    found = find_part(kind, name)
+    if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+        raise SettingsError(f"'{name}' is not a part with settings; expected a dataclass such as those of {kind}")
+    return found
+
+
+def _locate(
+    option: str, fields: Mapping[str, Mapping[str, Any]], parts: Mapping[str, str | None], layer: Layer
+) -> tuple[str, str]:
     """Section and key of an option as it was written."""
     name = option.replace("-", "_")
     if name in SHORT_FOR:
@@ -173,60 +209,53 @@ def _locate(option: str, fields: Mapping[str, Mapping[str, Any]], origin: str) -
     if len(homes) == 1:
         return homes[0], name
     if homes:
-        choices = " or ".join(f"{home}.{_dashed(name)}" for home in homes)
-        raise SettingsError(f"{origin}: '{option}' could mean {choices}; say which")
-    known = [f"{section}.{_dashed(key)}" for section, keys in fields.items() for key in keys]
+        choices = " or ".join(layer.suggest(f"{home}.{name}") for home in homes)
+        raise SettingsError(f"{layer.origin}: '{layer.spell(option)}' could mean {choices}; say which")
+    _refuse_other_parts(option, parts, layer)
+    known = [f"{section}.{key}" for section, keys in fields.items() for key in keys]
     if not dot:
-        known += [_dashed(key) for keys in fields.values() for key in keys] + list(PART_SECTIONS) + list(SHORT_FOR)
-    close = difflib.get_close_matches(_dashed(option), known, n=1)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    raise SettingsError(f"{origin}: no option named '{_dashed(option)}'; {hint}`pspns list settings` shows all")
+        known += [key for keys in fields.values() for key in keys] + list(PART_SECTIONS) + list(SHORT_FOR)
+    hint = nearest(layer.suggest(name), map(layer.suggest, known))
+    raise SettingsError(
+        f"{layer.origin}: no option named '{layer.spell(option)}'{hint}; `pspns list settings` shows all"
+    )
 
 
-def _convert(hint: Any, value: Any, option: str, origin: str) -> Any:
-    allows_none = type(None) in typing.get_args(hint)
-    if allows_none and (value is None or value == "none"):
-        return None
-    if isinstance(hint, types.UnionType):
-        (hint,) = (choice for choice in typing.get_args(hint) if choice is not type(None))
+def _refuse_other_parts(option: str, parts: Mapping[str, str | None], layer: Layer) -> None:
+    """The error for a setting that exists, but not of the parts that were chosen."""
+    homes = [home for home in all_options() if _dashed(option) in (home.name, home.name.partition(".")[2])]
+    if homes:
+        section = homes[0].name.partition(".")[0]
+        owners = " or ".join(home.part for home in homes if home.name == homes[0].name)
+        raise SettingsError(
+            f"{layer.where(option)} is a setting of {section} {owners}, but {section} is {parts[section] or 'unset'}; "
+            f"choose {owners} with {layer.suggest(section)}"
+        )
+
+
+def _given_twice(layer: Layer, first: str, second: str) -> SettingsError:
+    return SettingsError(f"{layer.where(first)} is given twice, the second time as {layer.spell(second)}; give it once")
+
+
+def _home(key: str) -> str:
+    """Where in a file a key without a section belongs."""
+    homes = {option.name.partition(".")[0] for option in all_options() if option.name.endswith(f".{_dashed(key)}")}
+    return " or ".join(f"[{home}]" for home in sorted(homes)) or "one, such as [run]"
+
+
+def _build(section: str, parts: Mapping[str, str | None], given: dict[str, Any], written: Mapping[str, str]) -> Any:
+    owner = _section_class(section)
+    if kind := PART_SECTIONS.get(section):
+        name = parts[section]
+        if name is None:
+            return None
+        owner = _part_class(kind, name)
     try:
-        if typing.get_origin(hint) is tuple and isinstance(value, str):
-            value = _whole_numbers(value)
-        elif typing.get_origin(hint) is tuple:
-            value = (value,) if isinstance(value, int) else tuple(value)
-        if typing.get_origin(hint) is dict and isinstance(value, str):
-            value = _named_values(value)
-        return TypeAdapter(hint).validate_python(value)
-    except (ValidationError, ValueError, TypeError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise SettingsError(f"{origin}: {_dashed(option)} = {value!r}: {reason}") from error
-
-
-def _whole_numbers(text: str) -> tuple[int, ...]:
-    """`0-2,7` → (0, 1, 2, 7)."""
-    numbers: list[int] = []
-    for piece in text.split(","):
-        first, dash, last = piece.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise ValueError(f"expected whole numbers such as 0-2 or 0,3,7, got '{text}'")
-        numbers += range(int(first), int(last or first) + 1)
-    return tuple(numbers)
-
-
-def _named_values(text: str) -> dict[str, str]:
-    """`user=visitor,item=sku` → a dictionary."""
-    pairs = [piece.partition("=") for piece in text.split(",")]
-    if not all(equals and name.strip() and value.strip() for name, equals, value in pairs):
-        raise ValueError(f"expected NAME=VALUE,NAME=VALUE, got '{text}'")
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _build(section: str, parts: Mapping[str, str | None], given: dict[str, Any]) -> Any:
-    kind = PART_SECTIONS.get(section)
-    if kind is None:
-        return _section_class(section)(**given)
-    name = parts[section]
-    return None if name is None else find_part(kind, name)(**given)
+        return owner(**given)
+    except SettingsError as error:
+        # What a section says about a setting begins with its name; the user knows it as they wrote it.
+        key = re.split(r"\W", str(error), maxsplit=1)[0]
+        raise SettingsError(f"{written.get(key, key)}{str(error).removeprefix(key)}") from error
 
 
 def _dashed(name: str) -> str:

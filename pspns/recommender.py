@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from pspns.data.interactions import Ids
+from pspns.data.interactions import Ids, Ints
 from pspns.data.split import Split
-from pspns.errors import DataError, SettingsError, unknown_name
+from pspns.errors import DataError, SettingsError
 from pspns.evaluation.top_lists import TopLists, best_items
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
+from pspns.model_files import id_column
 from pspns.shapes import Scorer
 
-if TYPE_CHECKING:
-    import polars as pl
+EXCLUDE = ("all", "train", "none")
+UNKNOWN = -1  # the number of a user whom the data do not know
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Lists for some of the users asked for."""
+
+    places: Ints  # [users] among those asked for
+    items: Tensor  # [users, k] best first, −1 where nothing is left to offer
+    scores: Tensor  # [users, k]
+    how: str
 
 
 class Recommender:
@@ -34,6 +47,8 @@ class Recommender:
         self.device = next(iter(scorer.tensors().values())).device
         self._user_numbers = _numbers(split.user_ids)
         self._item_numbers = _numbers(split.item_ids)
+        self._item_column = id_column(split.item_ids)
+        self._known: dict[str, ItemSets] = {}  # exclude → what is left out for whom, made when first needed
         counts = np.bincount(split.train.items, minlength=split.n_items)
         self._counts = torch.from_numpy(counts).to(self.device)
 
@@ -49,122 +64,128 @@ class Recommender:
 
         `users` is one id or several; None means everybody. With `items` a new user is folded in from what they
         have. `how` says `model`, `folded in`, or `popularity` for someone of whom nothing is known. `exclude`
-        leaves out the items a user has in all of the data, in train only, or none.
+        leaves out the items a user has in all of the data, in train only, or none. Where fewer than k items are
+        left, the list is shorter.
         """
-        if k < 1:
-            raise SettingsError(f"k must be at least 1, got {k}")
-        if exclude not in ("all", "train", "none"):
-            raise unknown_name("exclude", exclude, ("all", "train", "none"))
+        check_request(k, exclude)
+        k = min(k, self.split.n_items)
+        ids = self.split.user_ids
         if items is not None:
-            return self._fold_in_one(users, list(items), k, exclude)
+            new_user = "new user" if users is None else _as_stored(users, ids)
+            return self._frame(_user_column([new_user], ids), [self._fold_in_new(items, k, exclude)])
         if users is None:
-            return self._for_numbers(np.arange(len(self.split.user_ids)), k, exclude)
-        wanted = [users] if np.isscalar(users) else list(users)
-        numbers = [self._user_numbers.get(_plain(user)) for user in wanted]
-        known = np.array([number for number in numbers if number is not None], dtype=np.int64)
-        frames = [self._for_numbers(known, k, exclude)] if len(known) else []
-        for user, number in zip(wanted, numbers, strict=True):
-            if number is None:
-                frames.append(self._popular(user, k, set()))
-        return _stack(frames)
+            return self._frame(id_column(ids), self._lists(np.arange(len(ids)), k, exclude))
+        wanted = [_as_stored(user, ids) for user in ([users] if np.isscalar(users) else users)]
+        numbers = np.array([self._user_numbers.get(user, UNKNOWN) for user in wanted], dtype=np.int64)
+        return self._frame(_user_column(wanted, ids), self._lists(numbers, k, exclude))
 
     def knows_user(self, user: Any) -> bool:
         """Does the user occur in the data, in whatever part?"""
-        return _plain(user) in self._user_numbers
+        return _as_stored(user, self.split.user_ids) in self._user_numbers
 
-    def _for_numbers(self, users: NDArray[np.int64], k: int, exclude: str) -> pl.DataFrame:
-        split, memory = self.split, MemoryBudget(self.device)
-        parts = {"all": (split.train, split.valid, split.test), "train": (split.train,), "none": ()}[exclude]
-        known = ItemSets(len(split.user_ids), split.n_items, *parts, device=self.device)
-        warm = users[users < split.n_users]
-        frames = []
-        if len(warm):
-            lists = TopLists(known, self._counts, split.n_users, memory)
-            best, scores = lists.best(self.scorer, self.replica, torch.from_numpy(warm).to(self.device), k)
-            frames.append(self._frame(split.user_ids[warm], best, scores, "model"))
-        for user in users[users >= split.n_users]:
-            # Nothing in train, but held-out items tell something: treat them like a new user.
-            have = np.concatenate([part.items[part.users == user] for part in (split.valid, split.test)])
-            have = have[have < split.n_items]
-            left_out = set(have.tolist()) if exclude == "all" else set()
-            frames.append(self._fold_in(split.user_ids[user], have, k, left_out))
-        return _stack(frames)
+    def _lists(self, users: Ints, k: int, exclude: str) -> Iterator[Lists]:
+        n_users = self.split.n_users
+        is_trained = (users >= 0) & (users < n_users)
+        if is_trained.any():
+            lists = TopLists(self._left_out(exclude), self._counts, n_users, MemoryBudget(self.device))
+            numbers = torch.from_numpy(users[is_trained]).to(self.device)
+            yield Lists(np.flatnonzero(is_trained), *lists.best(self.scorer, self.replica, numbers, k), "model")
+        for place in np.flatnonzero(~is_trained):
+            # Nothing in train, but held-out items tell something: such a user is folded in like a new one.
+            user = users[place : place + 1]
+            known_user = torch.from_numpy(user[user != UNKNOWN]).to(self.device)
+            _, have = self._left_out("all").entries(known_user)
+            yield self._fold_in(have, k, leaves_out=exclude == "all", place=int(place))
 
-    def _fold_in_one(self, user: Any, items: Sequence[Any], k: int, exclude: str) -> pl.DataFrame:
-        if user is not None and not np.isscalar(user):
-            raise SettingsError("items belong to one new user; give one user id or none")
-        numbers = [self._item_numbers.get(_plain(item)) for item in items]
-        unknown = [item for item, number in zip(items, numbers, strict=True) if number is None]
+    def _left_out(self, exclude: str) -> ItemSets:
+        if exclude not in self._known:
+            split = self.split
+            parts = {"all": (split.train, split.valid, split.test), "train": (split.train,), "none": ()}[exclude]
+            self._known[exclude] = ItemSets(len(split.user_ids), split.n_items, *parts, device=self.device)
+        return self._known[exclude]
+
+    def _fold_in_new(self, items: Iterable[Any], k: int, exclude: str) -> Lists:
+        given = [items] if np.isscalar(items) else list(items)
+        numbers = [self._item_numbers.get(_as_stored(item, self.split.item_ids)) for item in given]
+        unknown = [item for item, number in zip(given, numbers, strict=True) if number is None]
         if unknown:
             raise DataError(
-                f"{len(unknown)} of {len(items)} items are not in the model, the first is {unknown[0]!r}; "
+                f"{len(unknown)} of {len(given)} items are not in the model, the first is {unknown[0]!r}; "
                 "give items that occur in the data it was trained on"
             )
-        have = np.array([number for number in numbers if number is not None], dtype=np.int64)
-        have = have[have < self.split.n_items]
-        left_out = set() if exclude == "none" else set(have.tolist())
-        return self._fold_in("new user" if user is None else user, have, k, left_out)
+        # Of an item that only the held-out parts know, the model has learnt nothing.
+        trained = sorted({number for number in numbers if number is not None and number < self.split.n_items})
+        have = torch.tensor(trained, dtype=torch.int64, device=self.device)
+        return self._fold_in(have, k, leaves_out=exclude != "none", place=0)
 
-    def _fold_in(self, user: Any, have: NDArray[np.int64], k: int, left_out: set[int]) -> pl.DataFrame:
-        if len(have) == 0:
-            return self._popular(user, k, left_out)
-        scores = self.scorer.fold_in(torch.from_numpy(have).to(self.device), self.replica)
-        return self._best_of(user, scores, k, left_out, "folded in")
+    def _fold_in(self, have: Tensor, k: int, *, leaves_out: bool, place: int) -> Lists:
+        scores = self.scorer.fold_in(have, self.replica) if len(have) else self._counts.float()
+        if leaves_out:
+            scores = scores.index_fill(0, have, -torch.inf)
+        return Lists(np.array([place]), *best_items(scores[None], k), "folded in" if len(have) else "popularity")
 
-    def _popular(self, user: Any, k: int, left_out: set[int]) -> pl.DataFrame:
-        return self._best_of(user, self._counts.float(), k, left_out, "popularity")
-
-    def _best_of(self, user: Any, scores: Tensor, k: int, left_out: set[int], how: str) -> pl.DataFrame:
-        scores = scores.clone()
-        scores[sorted(left_out)] = -torch.inf
-        best, values = best_items(scores[None], k)
-        # Ids of one type in one column: a new user's id joins those of the model, as text if it must.
-        users = np.array([_plain(user)], dtype=self.split.user_ids.dtype if self._fits(user) else object)
-        return self._frame(users, best, values, how)
-
-    def _fits(self, user: Any) -> bool:
-        return isinstance(_plain(user), str) == (self.split.user_ids.dtype == object)
-
-    def _frame(self, users: Ids, best: Tensor, scores: Tensor, how: str) -> pl.DataFrame:
-        import polars as pl
-
-        items, values = best.cpu().numpy(), scores.cpu().numpy()
-        rows, ranks = np.nonzero(items >= 0)
-        return pl.DataFrame(
-            {
-                "user": users[rows].tolist(),
-                "rank": ranks + 1,
-                "item": self.split.item_ids[items[rows, ranks]].tolist(),
-                "score": values[rows, ranks],
-                "how": [how] * len(rows),
-            },
-            schema={
-                "user": _column_type(users),
-                "rank": pl.Int32,
-                "item": _column_type(self.split.item_ids),
-                "score": pl.Float32,
-                "how": pl.String,
-            },
+    def _frame(self, users: pl.Series, found: Iterable[Lists]) -> pl.DataFrame:
+        """One row for each item of each list, in the order in which the users were asked for."""
+        frames = [_rows(lists) for lists in found]
+        rows = pl.concat(frames).sort("place", "rank") if frames else _NO_ROWS
+        return rows.select(
+            users.gather(rows["place"]).alias("user"),
+            "rank",
+            self._item_column.gather(rows["item"]).alias("item"),
+            "score",
+            "how",
         )
+
+
+def check_request(k: int, exclude: str) -> None:
+    """Refuse what no model can answer."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise SettingsError(f"k must be a whole number of at least 1, got {k!r}")
+    if exclude not in EXCLUDE:
+        raise SettingsError(f"exclude must be one of {', '.join(EXCLUDE)}, got '{exclude}'")
+
+
+def _rows(lists: Lists) -> pl.DataFrame:
+    items, scores = lists.items.cpu().numpy(), lists.scores.cpu().numpy()
+    users, ranks = np.nonzero(items >= 0)
+    return pl.DataFrame(
+        {
+            "place": lists.places[users],
+            "rank": ranks + 1,
+            "item": items[users, ranks],
+            "score": scores[users, ranks],
+            "how": pl.repeat(lists.how, len(users), eager=True),
+        },
+        schema=_NO_ROWS.schema,
+    )
+
+
+_NO_ROWS = pl.DataFrame(
+    schema={"place": pl.Int64, "rank": pl.Int32, "item": pl.Int64, "score": pl.Float32, "how": pl.String}
+)
 
 
 def _numbers(ids: Ids) -> dict[Any, int]:
     return {value: number for number, value in enumerate(ids.tolist())}
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _as_stored(value: Any, ids: Ids) -> Any:
+    """An id as the data hold it; "7" and 7 are the same, "007" is neither.
+
+    >>> _as_stored("7", np.array([7])), _as_stored("007", np.array([7])), _as_stored(7, np.array(["7"], dtype=object))
+    (7, '007', '7')
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise SettingsError(f"an id must be text or a whole number, got {value!r}")
+    if ids.dtype == object:
+        return str(value)
+    return int(value) if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,19}", value) else value
 
 
-def _column_type(ids: Ids) -> Any:
-    import polars as pl
-
-    return {"i": pl.Int64, "u": pl.UInt64, "O": pl.String}[ids.dtype.kind]
-
-
-def _stack(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    import polars as pl
-
-    if len({frame.schema["user"] for frame in frames}) > 1:
-        frames = [frame.with_columns(pl.col("user").cast(pl.String)) for frame in frames]
-    return pl.concat(frames)
+def _user_column(users: list[Any], ids: Ids) -> pl.Series:
+    """Users in the type of the data's ids, or all as text where one does not fit."""
+    try:
+        return pl.Series(users, dtype=id_column(ids[:0]).dtype)
+    except TypeError:
+        return pl.Series([str(user) for user in users], dtype=pl.String)

@@ -11,6 +11,7 @@ import scipy
 import torch
 
 import pspns
+from pspns.data.interactions import Ints
 from pspns.evaluation.groups import deciles, least_active
 from pspns.evaluation.ranking import FullRanking, Ranked, mean_in_shards
 from pspns.run import Judged, Run
@@ -82,7 +83,11 @@ def summarise(ranked: Sequence[Ranked]) -> dict[str, Any]:
     if not ranked:
         return {}
     per_seed = {name: [replica.overall[name] for replica in ranked] for name in ranked[0].overall}
-    return {name: {"mean": float(np.mean(values)), "per_seed": values} for name, values in per_seed.items()}
+    return {
+        name: {"mean": float(np.mean(values)), "per_seed": values}
+        for name, values in per_seed.items()
+        if np.isfinite(values).all()  # lists that are all empty have no mean popularity
+    }
 
 
 def _figures(judged: Judged) -> dict[str, Any]:
@@ -111,31 +116,29 @@ def _groups(run: Run) -> dict[str, Any]:
     if ranking is None:
         return {}
     train_counts = np.bincount(run.split.train.users, minlength=run.split.n_users)
-    n_inactive = min(run.settings.evaluation.inactive, run.split.n_users)
+    n_inactive = run.settings.evaluation.inactive
     members = {}
-    if n_inactive:
+    if 0 < n_inactive < run.split.n_users:
         members[f"least_active_{n_inactive}"] = least_active(train_counts, n_inactive)
     tenth = deciles(train_counts)
     members |= {f"decile_{number + 1}": np.flatnonzero(tenth == number) for number in range(10)}
-
-    groups = {}
-    for name, users in members.items():
-        inside = np.isin(ranking.users, users)
-        figures = {
-            metric: float(
-                np.mean(
-                    [
-                        mean_in_shards(replica.per_user[metric][inside], ranking.users[inside])
-                        for replica in run.model.test
-                    ]
-                )
-            )
-            for metric in run.model.test[0].per_user
-            if inside.any()
-        }
-        groups[name] = {
-            "users": int(inside.sum()),
+    return {
+        name: {
+            "users": int(np.isin(ranking.users, users).sum()),
             "mean_train_pairs": float(train_counts[users].mean()) if len(users) else 0.0,
-            "test": figures,
+            "test": _means(run.model.test, ranking, users),
         }
-    return groups
+        for name, users in members.items()
+    }
+
+
+def _means(replicas: Sequence[Ranked], ranking: FullRanking, users: Ints) -> dict[str, float]:
+    """metric@k → mean over these users, then over seeds; empty if none of them has held-out items."""
+    inside = np.isin(ranking.users, users)
+    if not inside.any():
+        return {}
+    judged = ranking.users[inside]
+    return {
+        metric: float(np.mean([mean_in_shards(replica.per_user[metric][inside], judged) for replica in replicas]))
+        for metric in replicas[0].per_user
+    }

@@ -199,6 +199,8 @@ def choose_device(name: str) -> torch.device:
         raise SettingsError(f"device '{name}' is not supported; use cpu, cuda or auto")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingsError("device cuda was asked for, but torch finds no GPU here; use --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SettingsError(f"device '{name}' does not exist: torch finds {torch.cuda.device_count()} GPU(s) here")
     return device
 
 

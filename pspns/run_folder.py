@@ -2,106 +2,84 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from safetensors import SafetensorError
 
-from pspns.errors import DataError, SettingsError
+from pspns.errors import DataError, PspnsError, SettingsError
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.json_files import read_json, write_json
 from pspns.model_files import id_column, read_model, write_model
 from pspns.recommender import Recommender
 from pspns.record import describe_run
-from pspns.run import Judged, Run
-from pspns.training.stopping import Evaluation
+from pspns.run import Judged, Run, choose_device
 
 RESULT = "result.json"
 METRICS = "metrics.jsonl"
 PER_USER = "per_user.parquet"
 MODEL = "model"
-
-
-class RunFolder:
-    """A folder in the making; nothing is at its final place before everything is."""
-
-    def __init__(self, path: Path):
-        self._path = path
-
-    def log(self, evaluation: Evaluation) -> None:
-        """One line for each replica that was evaluated."""
-        with (self._path / METRICS).open("a", encoding="utf-8") as file:
-            for seed, metrics in evaluation.metrics.items():
-                line = {
-                    "step": evaluation.step,
-                    "epoch": evaluation.epoch,
-                    "seconds": round(evaluation.seconds, 3),
-                    "seed": seed,
-                    "loss": evaluation.losses[seed],
-                    "valid": metrics,
-                }
-                file.write(json.dumps(line) + "\n")
-
-    def write(self, run: Run) -> None:
-        """Everything that is known once the run is over."""
-        (self._path / METRICS).touch()
-        result = describe_run(run)
-        write_json(self._path / RESULT, result)
-        _per_user_frame(run).write_parquet(self._path / PER_USER)
-        write_model(run, self._path / MODEL, result["served_replica"])
+FILES = {RESULT, METRICS, PER_USER, MODEL}
+RESULT_KEYS = ("protocol", "model", "data", "evaluated", "seeds", "settings", "baselines", "valid", "test",
+               "test_other_masks", "chosen_on_validation", "steps", "best_step")  # fmt: skip
+"""What must be in a result for it to be one."""
 
 
 @contextmanager
-def new_run_folder(target: Path, *, overwrite: bool = False) -> Iterator[RunFolder]:
-    """A folder that appears at `target` if the block ends well, and leaves nothing behind if it does not."""
+def new_run_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A folder to fill, which moves to `target` if the block ends well and leaves nothing behind if it does not."""
     target = target.absolute()
-    if target.exists() and not overwrite:
-        raise SettingsError(f"{target} exists already; choose another --out, or say --overwrite")
-    if target.exists() and not _is_run(target):
-        raise SettingsError(
-            f"{target} exists and is not a run's folder, so it is not overwritten; choose another --out"
-        )
+    partial = target.parent / f".{target.name}.{secrets.token_hex(4)}"
+    made: list[Path] = []
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise SettingsError(f"cannot write to {target.parent}: {error.strerror}; choose another --out") from error
-    try:
-        yield RunFolder(partial)
-        partial.chmod(0o755)
-        if target.exists():
-            replaced = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
-            target.replace(replaced)
-            partial.replace(target)
-            shutil.rmtree(replaced)
-        else:
-            partial.replace(target)
-    except OSError as error:
-        raise SettingsError(f"cannot write {target}: {error.strerror}") from error
+        try:
+            _check_free(target, overwrite=overwrite)
+            made += [parent for parent in target.parents if not parent.exists()]
+            partial.mkdir(parents=True)
+        except OSError as error:
+            raise SettingsError(f"cannot write to {target.parent}: {error.strerror}; choose another --out") from error
+        yield partial
+        try:
+            _put_in_place(partial, target, overwrite=overwrite)
+        except OSError as error:
+            raise SettingsError(f"cannot write {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        for parent in made:
+            with suppress(OSError):  # it holds something by now, the finished run for one
+                parent.rmdir()
 
 
-def write_run(run: Run, target: Path, *, overwrite: bool = False) -> None:
-    """The whole folder of a finished run."""
-    with new_run_folder(target, overwrite=overwrite) as folder:
-        for evaluation in run.model.fitted.history:
-            folder.log(evaluation)
-        folder.write(run)
+def write_run(run: Run, folder: Path) -> None:
+    """Everything that is known once a run is over, into an empty folder."""
+    result = describe_run(run)
+    try:
+        write_json(folder / RESULT, result)
+        _write_history(run, folder / METRICS)
+        _per_user_frame(run).write_parquet(folder / PER_USER)
+        write_model(run, folder / MODEL, result["served_replica"])
+    except (OSError, SafetensorError) as error:
+        raise PspnsError(f"cannot write the files of the run: {error}") from error
 
 
 def read_result(folder: Path) -> dict[str, Any]:
     """`result.json` of a run's folder."""
     if not _is_run(folder):
         raise DataError(f"{folder} is not a run's folder: it has no {RESULT}; give a folder that `pspns train` wrote")
-    return read_json(folder / RESULT)
+    result = read_json(folder / RESULT)
+    if missing := [key for key in RESULT_KEYS if key not in result]:
+        raise DataError(f"{folder / RESULT}: has no '{missing[0]}'; give a folder that `pspns train` wrote")
+    return result
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
@@ -117,16 +95,17 @@ def read_per_user(folder: Path) -> pl.DataFrame:
     """`per_user.parquet` of a run's folder."""
     path = folder / PER_USER
     try:
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
 
 def open_model(folder: str | Path, device: torch.device | str = "cpu") -> Recommender:
     """The model of a run's folder, every byte checked against its manifest."""
+    chosen = choose_device(str(device))
     result = read_result(Path(folder))
-    scorer, replica, split = read_model(Path(folder) / MODEL, device)
-    return Recommender(scorer, replica, split, result)
+    scorer, replica, split = read_model(Path(folder) / MODEL, chosen)
+    return Recommender(scorer, replica, dataclasses.replace(split, facts=tuple(result["data"]["facts"])), result)
 
 
 def _per_user_frame(run: Run) -> pl.DataFrame:
@@ -138,7 +117,7 @@ def _per_user_frame(run: Run) -> pl.DataFrame:
                 _per_user_rows(run, judged.name, replica, part, mask, ranking, figures)
                 for replica, figures in enumerate(ranked)
             ]
-    return pl.concat(frames) if frames else pl.DataFrame(schema={"model": pl.String})
+    return pl.concat(frames) if frames else pl.DataFrame(schema=_schema(run))
 
 
 def _judgements(run: Run, judged: Judged) -> Iterator[tuple[str, str, FullRanking, list[Ranked]]]:
@@ -172,6 +151,61 @@ def _per_user_rows(
             **figures.per_user,
         }
     )
+
+
+def _schema(run: Run) -> dict[str, Any]:
+    """The columns that say whose figures a row holds."""
+    return {
+        "model": pl.String,
+        "seed": pl.Int64,
+        "part": pl.String,
+        "mask": pl.String,
+        "user": id_column(run.split.user_ids).dtype,
+        "train_pairs": pl.Int64,
+        "held_out_pairs": pl.Int64,
+    }
+
+
+def _write_history(run: Run, path: Path) -> None:
+    """One line of JSON for each evaluation during training and each replica evaluated."""
+    with path.open("w", encoding="utf-8") as file:
+        for evaluation in run.model.fitted.history:
+            for seed, metrics in evaluation.metrics.items():
+                line = {
+                    "step": evaluation.step,
+                    "epoch": evaluation.epoch,
+                    "seconds": round(evaluation.seconds, 3),
+                    "seed": seed,
+                    "loss": evaluation.losses[seed],
+                    "valid": {name: value for name, value in metrics.items() if math.isfinite(value)},
+                }
+                file.write(json.dumps(line, allow_nan=False) + "\n")
+
+
+def _check_free(target: Path, *, overwrite: bool) -> None:
+    """Nothing is ever replaced but a whole run, and that only if asked to."""
+    if not target.exists():
+        return
+    if not overwrite:
+        raise SettingsError(f"{target} exists already; choose another --out, or say --overwrite")
+    if not _is_run(target):
+        raise SettingsError(f"{target} is not overwritten: it has no {RESULT}, so it is no run; choose another --out")
+    if others := {path.name for path in target.iterdir()} - FILES:
+        raise SettingsError(f"{target} is not overwritten: it holds {min(others)}, which no run wrote; move that away")
+
+
+def _put_in_place(partial: Path, target: Path, *, overwrite: bool) -> None:
+    if not (overwrite and target.exists()):
+        partial.replace(target)  # fails if somebody else has put something there meanwhile
+        return
+    replaced = target.with_name(f"{partial.name}.old")
+    target.replace(replaced)
+    try:
+        partial.replace(target)
+    except OSError:
+        replaced.replace(target)
+        raise
+    shutil.rmtree(replaced)
 
 
 def _is_run(folder: Path) -> bool:

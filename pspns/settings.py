@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from pspns.components import find_part, part_name
-from pspns.errors import SettingsError
+from pspns.data.columns import ROLES
+from pspns.errors import SettingsError, blaming, unknown_name
+from pspns.evaluation.protocol import find_protocol
 from pspns.models.mf import MatrixFactorisation
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.observed import ObservedPositives
@@ -21,14 +24,21 @@ class DataSettings:
     """A file, a folder with train, valid and test files, or the name of a known data set."""
     format: str | None = None
     """How a file is written: delimited, parquet or lines; unset: told from its name and first lines."""
-    columns: dict[str, str] | None = None
-    """Which column is which, as user=NAME,item=NAME,rating=NAME,time=NAME; unset: guessed, and said."""
+    columns: dict[str, str | int | None] | None = None
+    """Which column is which, as user=NAME,item=NAME,rating=NAME,time=NAME, or by position, counted from 0; unset:
+    guessed, and said."""
     header: bool | None = None
     """Whether the first line of a delimited file names the columns; unset: told from its words."""
     min_rating: float | None = None
     """Rows rated lower are left out; unset: every row is an interaction."""
     folder: str | None = None
     """Where data sets lie on this machine; unset: the environment variable PSPNS_DATA."""
+
+    def __post_init__(self) -> None:
+        for role in self.columns or {}:
+            if role not in ROLES:
+                with blaming("columns"):
+                    raise unknown_name("column role", role, ROLES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +56,9 @@ class EvaluationSettings:
         if self.inactive < 0:
             raise SettingsError(f"inactive must be at least 0, got {self.inactive}; change [evaluation] inactive")
         metric, _, cutoff = self.select_by.partition("@")
-        find_part("metrics", metric)
-        if not cutoff.isdigit() or int(cutoff) < 1:
+        with blaming("select_by"):
+            find_part("metrics", metric)
+        if not cutoff.isdecimal() or int(cutoff) < 1:
             raise SettingsError(f"select_by must be a metric and a cut-off such as recall@20, got '{self.select_by}'")
 
     @property
@@ -74,12 +85,16 @@ class RunSettings:
     """Whether popular, svd and ease are judged beside the model."""
 
     def __post_init__(self) -> None:
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise SettingsError(f"seeds must be distinct whole numbers of at least 0, got {self.seeds}")
-        if self.data_seed < 0:
-            raise SettingsError(f"data_seed must be at least 0, got {self.data_seed}")
+        with blaming("protocol"):
+            find_protocol(self.protocol)
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or not all(0 <= s < 2**63 for s in self.seeds):
+            raise SettingsError(f"seeds must be distinct whole numbers from 0 to 2⁶³ − 1, got {self.seeds}")
+        if not 0 <= self.data_seed < 2**63:
+            raise SettingsError(f"data_seed must be a whole number from 0 to 2⁶³ − 1, got {self.data_seed}")
         if self.threads is not None and self.threads < 1:
             raise SettingsError(f"threads must be at least 1, got {self.threads}")
+        if self.memory_gib is not None and not 0 < self.memory_gib < math.inf:
+            raise SettingsError(f"memory_gib must be above 0, got {self.memory_gib:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +110,10 @@ class Settings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     run: RunSettings = field(default_factory=RunSettings)
+
+    def __post_init__(self) -> None:
+        with blaming("loss"):
+            find_part("losses", self.training.loss)
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Every section that is set and its keys, as a settings file would write them."""

@@ -32,7 +32,7 @@ def digest(*arrays) -> str:
 
 
 def scrambled(seed: int) -> GivenSplit:
-    """Always the same train part; held-out pairs of random users and items, some unknown to train, some with odd ids."""
+    """Always the same train part; held-out pairs at random, some of users, items or odd ids unknown to train."""
     train = random_pairs(N_USERS, N_ITEMS, N_PAIRS, np.random.default_rng(0))
     users, items = [str(u) for u in train.users], [str(i) for i in train.items]
     parts = [Part.TRAIN] * len(users)

@@ -115,7 +115,7 @@ def test_refitting_on_everything(clustered):
     assert found.model.test == found.model.valid == []
     assert found.baselines == []
     assert found.model.fitted.steps == [30, 30]
-    with pytest.raises(SettingsError, match="set --training.steps"):
+    with pytest.raises(SettingsError, match=r"set --training\.steps"):
         run(clustered, settings(split=NoSplit(), training=TrainingSettings()))
 
 

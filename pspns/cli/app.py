@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+
+from pspns.errors import SettingsError
+
+
+class Command(TyperCommand):
+    """Refuses an option given twice, or without its value, where the last one or the next option would be taken."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        takes_value = {
+            name
+            for option in self.params
+            if option.param_type_name == "option" and not getattr(option, "is_flag", False)
+            for name in option.opts
+        }
+        for word, following in pairwise(args):
+            if word in takes_value and following.startswith("--"):
+                raise SettingsError(f"the command line: {word} needs a value, got {following}")
+        _, _, in_order = self.make_parser(ctx).parse_args(args=list(args))
+        for option in in_order:
+            if in_order.count(option) > 1:
+                raise SettingsError(f"the command line: {option.opts[0]} is given twice; give it once")
+        return super().parse_args(ctx, args)
+
 
 app = typer.Typer(
     name="pspns",
@@ -37,6 +62,7 @@ def common(
 
 
 @app.command(
+    cls=Command,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     epilog="Every other setting is an option too: --training.batch-size 512, or --batch-size 512 where only one "
     "section has it. `pspns list settings` shows all.",
@@ -67,7 +93,7 @@ def train(
         "protocol": protocol,
         "split": split,
         "seeds": seeds,
-        "data_seed": data_seed,
+        "data-seed": data_seed,
         "steps": steps,
         "device": device,
         "threads": threads,
@@ -77,7 +103,7 @@ def train(
     train_and_show(options, context.args, recipe, config, out, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 def evaluate(
     folder: OneRun,
     k: Annotated[str, typer.Option("--k", "-k", help="List lengths, such as 20,30.")] = "20,30",
@@ -89,7 +115,7 @@ def evaluate(
     evaluate_and_show(folder, k, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 def compare(
     folders: RunFolders,
     metric: Annotated[str, typer.Option(help="The metric that ranks and whose differences are tested.")] = "recall@20",
@@ -101,13 +127,13 @@ def compare(
     compare_and_show(folders, metric, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 def recommend(
     folder: OneRun,
     user: Annotated[str | None, typer.Option(help="Whom to recommend to.")] = None,
     items: Annotated[str | None, typer.Option(help="Items of a new user, as a,b,c: fold them in.")] = None,
     everybody: Annotated[bool, typer.Option("--all", help="Recommend to everybody; needs --out.")] = False,
-    k: Annotated[int, typer.Option("--k", "-k", help="How many items.")] = 10,
+    k: Annotated[int, typer.Option("--k", "-k", min=1, help="How many items.")] = 10,
     exclude: Annotated[str, typer.Option(help="Leave out items known from: all, train, none.")] = "all",
     out: Annotated[Path | None, typer.Option(help="Write a .parquet or .csv file instead of a table.")] = None,
 ) -> None:
@@ -117,7 +143,7 @@ def recommend(
     recommend_and_show(folder, user, items, everybody, k, exclude, out)
 
 
-@app.command()
+@app.command(cls=Command)
 def report(
     folders: RunFolders,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
@@ -128,7 +154,7 @@ def report(
     write_report(folders, out)
 
 
-@app.command(name="list")
+@app.command(name="list", cls=Command)
 def list_parts(
     kind: Annotated[str | None, typer.Argument(help="What to list; nothing: the kinds.")] = None,
     as_json: Json = False,

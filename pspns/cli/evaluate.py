@@ -8,14 +8,17 @@ from typing import Any
 
 from pspns.api import evaluate, open_model
 from pspns.cli.screen import show_table, tell
-from pspns.options import Layer, resolve
+from pspns.errors import SettingsError
+from pspns.options import command_line, resolve
 from pspns.report.words import cell, title
 
 
 def evaluate_and_show(folder: Path, k: str, *, as_json: bool) -> None:
     """Every held-out part under its masks, and the test by activity of the users."""
-    cutoffs = resolve(Layer("the command line", {"evaluation.k": k})).evaluation.k
+    cutoffs = resolve(command_line({"k": k})).evaluation.k
     found = evaluate(open_model(folder), cutoffs)
+    if not found["test"]:
+        raise SettingsError(f"{folder} has no test part (it was trained on everything), so there is nothing to judge")
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
@@ -28,10 +31,7 @@ def evaluate_and_show(folder: Path, k: str, *, as_json: bool) -> None:
     show_table(
         f"{found['model']}, protocol {found['protocol']['name']}, mean over {len(found['seeds'])} seed(s), in percent",
         ["metric", *(part for part, figures in parts.items() if figures)],
-        [
-            [title(name), *(cell(name, figures[name]["mean"], None) for figures in parts.values() if figures)]
-            for name in metrics
-        ],
+        [[title(name), *(_mean(name, figures) for figures in parts.values() if figures)] for name in metrics],
     )
     shown = [f"{name}@{k}" for k in cutoffs for name in ("recall", "ndcg")]
     show_table(
@@ -49,3 +49,7 @@ def evaluate_and_show(folder: Path, k: str, *, as_json: bool) -> None:
     )
     if found["protocol"]["warning"]:
         tell(f"Protocol {found['protocol']['name']}: {found['protocol']['warning']}.")
+
+
+def _mean(metric: str, figures: dict[str, Any]) -> str:
+    return cell(metric, figures[metric]["mean"], None) if metric in figures else "–"

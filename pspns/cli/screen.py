@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pspns.training.loop import Watch
-from pspns.training.stopping import Evaluation
+if TYPE_CHECKING:
+    # Not at run time: listing and help must not wait for torch.
+    from pspns.training.loop import Watch
+    from pspns.training.stopping import Evaluation
 
 # Results go to standard output, everything else to standard error, so that output can be piped.
 results = Console(highlight=False)
@@ -45,19 +48,19 @@ def warn(line: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Control characters shown, not obeyed: an id may hold a terminal escape.
+    """Control characters shown, not obeyed: an id may hold a terminal escape, or a line that looks like ours.
 
     >>> printable("a\\x1b[31mb")
     'a\\\\x1b[31mb'
     """
-    return "".join(c if c.isprintable() or c == "\\n" else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int = 1) -> None:
     """A table; the first `text_columns` are words, the others figures."""
     table = RichTable(title=Text(printable(title)), title_justify="left", title_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < text_columns else "right", overflow="fold")
+        table.add_column(Text(printable(column)), justify="left" if number < text_columns else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     results.print(table)

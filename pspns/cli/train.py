@@ -11,52 +11,49 @@ from pspns.api import load_data
 from pspns.cli.screen import say, training_progress, warn
 from pspns.cli.tables import show_comparison
 from pspns.data.split import GivenSplit
-from pspns.errors import SettingsError
-from pspns.options import Layer, read_settings_file, recipe, resolve
+from pspns.errors import SettingsError, StoppedError
+from pspns.options import command_line, read_recipe, read_settings_file, resolve
 from pspns.report.comparison import tables_of
-from pspns.run import run
-from pspns.run_folder import new_run_folder
-from pspns.training.loop import Watch
-from pspns.training.stopping import Evaluation
-
-COMMAND_LINE = "the command line"
+from pspns.run import Run, run
+from pspns.run_folder import new_run_folder, write_run
+from pspns.settings import Settings
 
 
 def train_and_show(
-    options: dict[str, Any], rest: Sequence[str], recipe_name: str, config: Path | None, out: Path, *, overwrite: bool
+    options: dict[str, Any], rest: Sequence[str], recipe: str, config: Path | None, out: Path, *, overwrite: bool
 ) -> None:
     """Train as the options say and show what came of it."""
-    layers = [recipe(recipe_name)]
+    layers = [read_recipe(recipe)]
     if config is not None:
         layers.append(read_settings_file(config))
-    layers.append(Layer(COMMAND_LINE, options | parse_rest(rest)))
+    layers.append(command_line(options | parse_rest(rest)))
     settings = resolve(*layers)
     if settings.data.source is None:
         raise SettingsError("there are no data; say which with --data FILE, FOLDER or NAME")
-
-    with new_run_folder(out, overwrite=overwrite) as folder:
-        began = time.perf_counter()
-        data = load_data(settings)
-        seconds_to_load = time.perf_counter() - began
-        for fact in (data.interactions if isinstance(data, GivenSplit) else data).facts:
-            say(fact)
-        with training_progress(settings.evaluation.select_by) as show:
-
-            def watch(step: int, last_step: int, evaluation: Evaluation | None) -> None:
-                show(step, last_step, evaluation)
-                if evaluation:
-                    folder.log(evaluation)
-
-            watching: Watch = watch
-            finished = run(data, settings, watch=watching, say=say)
-        finished.seconds["load"] = seconds_to_load
-        folder.write(finished)
+    try:
+        with new_run_folder(out, overwrite=overwrite) as folder:
+            finished = _load_and_run(settings)
+            write_run(finished, folder)
+    except KeyboardInterrupt as error:
+        raise StoppedError(f"stopped before the end; nothing was written to {out}") from error
     say(f"wrote {out}")
     if finished.protocol.warning:
         warn(f"protocol {finished.protocol.name}: {finished.protocol.warning}")
     if finished.rankings.test:
         for table in tables_of([out]):
             show_comparison(table, settings.evaluation.select_by, settings.evaluation.k)
+
+
+def _load_and_run(settings: Settings) -> Run:
+    began = time.perf_counter()
+    data = load_data(settings)
+    seconds_to_load = time.perf_counter() - began
+    for fact in (data.interactions if isinstance(data, GivenSplit) else data).facts:
+        say(fact)
+    with training_progress(settings.evaluation.select_by) as watch:
+        finished = run(data, settings, watch=watch, say=say)
+    finished.seconds["load"] = seconds_to_load
+    return finished
 
 
 def parse_rest(arguments: Sequence[str]) -> dict[str, str]:
@@ -70,14 +67,12 @@ def parse_rest(arguments: Sequence[str]) -> dict[str, str]:
     while rest:
         word = rest.pop(0)
         if not word.startswith("--") or len(word) == 2:
-            raise SettingsError(f"{COMMAND_LINE}: '{word}' was not expected; options begin with --")
+            raise SettingsError(f"the command line: '{word}' was not expected; options begin with --")
         name, equals, value = word[2:].partition("=")
-        if not equals:
-            # The name first: of a misspelt option nobody wants to hear that its value is missing.
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else ""
-            if value == "":
-                raise SettingsError(f"{COMMAND_LINE}: option --{name} needs a value, or does not exist")
+        if not equals and rest and not rest[0].startswith("--"):
+            value = rest.pop(0)
         if name in found:
-            raise SettingsError(f"{COMMAND_LINE}: option --{name} is given twice")
+            raise SettingsError(f"the command line: --{name} is given twice; give it once")
+        # A missing value stays empty, to be refused once the name is known to exist.
         found[name] = value
     return found

@@ -62,7 +62,7 @@ class FullRanking:
 
     def judge(self, scorer: Scorer, replica: int) -> Ranked:
         users = torch.from_numpy(self.users).to(self._counts.device)
-        lists, _ = self._lists.best(scorer, replica, users, max(self._cutoffs))
+        lists, _ = self._lists.best(scorer, replica, users, min(max(self._cutoffs), len(self._counts)))
         hits = self._held_out.contains(users[:, None], lists.clamp_min(0)) & (lists >= 0)
         n_relevant = self._held_out.sizes[users]
         per_user = {

@@ -46,12 +46,9 @@ class SvdRanking:
         def scorers() -> Iterator[tuple[int, DotProduct]]:
             for rank in ranks:
                 # A new user's row x of the normalised matrix has the factors x V = Σ V_i / √degree_i.
-                users, items, fold = (
-                    U[:, :rank] * S[:rank],
-                    V[:, :rank] * root_degree,
-                    V[:, :rank] / root_degree,
-                )
-                yield rank, DotProduct(users[:, None], items[:, None], fold[:, None])
+                tables = U[:, :rank] * S[:rank], V[:, :rank] * root_degree, V[:, :rank] / root_degree
+                # Row by row in memory, as a file has them: another layout gives products other last bits.
+                yield rank, DotProduct(*(table[:, None].contiguous() for table in tables))
 
         if self.rank:
             return Fitted(scorer=next(scorers())[1])

@@ -68,7 +68,9 @@ class Table:
         return float(paired.mean()), low, high
 
     def differences(self, metric: str, reference: Row) -> list[Difference]:
-        """Every other row against the reference, the p-values corrected for their number."""
+        """Every other row against the reference, the p-values corrected for their number; none for a single user."""
+        if self.n_users < 2:
+            return []
         others = [row for row in self.rows if row is not reference]
         p_values = holm(
             [

@@ -14,6 +14,8 @@ def verdict(table: Table, metric: str) -> str:
     best = ranked[0]
     if len(ranked) == 1:
         return f"{best.label} reaches {percent(best.mean[metric])} by {title(metric)}; there is nothing beside it."
+    if table.n_users < 2:
+        return f"Only {table.n_users} user has held-out items: too few to compare anything."
     trained = [row for row in ranked if row.has_loop]
     plain = [row for row in ranked if not row.has_loop]
     if not trained or not plain:

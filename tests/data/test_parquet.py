@@ -124,3 +124,11 @@ def test_a_file_that_is_no_parquet(tmp_path):
 def test_header_does_not_apply(write):
     with pytest.raises(SettingsError, match="leave header out"):
         load(write(pl.DataFrame({"user": [1], "item": [2]})), header=True)
+
+
+def test_brackets_in_a_path_are_no_pattern(tmp_path):
+    folder = tmp_path / "a[31mb*"
+    folder.mkdir()
+    pl.DataFrame({"user": [1, 2], "item": [3, 4]}).write_parquet(folder / "x.parquet")
+    table = read(folder / "x.parquet", Reading())
+    assert to_interactions(table, None).item_ids.tolist() == [3, 4]

@@ -78,7 +78,7 @@ def test_users_unknown_to_train_are_offered_what_is_popular():
 
 
 def test_blocks_stay_within_the_budget():
-    scorer, known = scorer_and_known()
+    _, known = scorer_and_known()
     one_row = 16 * 45 / 2**30
     lists = TopLists(ItemSets(70, 45, known), torch.arange(45), 70, MemoryBudget(CPU, gib=40 * one_row))
     assert lists._rows == 40

@@ -166,7 +166,7 @@ def test_without_validation_the_number_of_steps_must_be_given():
 
 
 def test_divergence_is_an_error_with_the_remedy():
-    with pytest.raises(PspnsError, match="training diverged.*lower"):
+    with pytest.raises(PspnsError, match=r"training diverged.*lower"):
         trained(toy_world(), [0], steps=10, evaluate_every=5, start=NormalStart(spread=1e30))
 
 

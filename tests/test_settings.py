@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pspns.data.splits.random import RandomSplit
+from pspns.errors import SettingsError
+from pspns.models.svd import SvdRanking
+from pspns.settings import DataSettings, EvaluationSettings, RunSettings, Settings
+from pspns.training.settings import TrainingSettings
+
+
+def test_cutoffs_are_those_shown_and_the_one_that_selects() -> None:
+    assert EvaluationSettings(k=(30, 5), select_by="ndcg@10").cutoffs == (5, 10, 30)
+    assert EvaluationSettings(k=(20,), select_by="recall@20").cutoffs == (20,)
+
+
+def test_as_dict_names_the_parts_and_leaves_unset_sections_out() -> None:
+    plain = Settings().as_dict()
+    assert "split" not in plain
+    assert plain["model"] == {"name": "mf", "embedding_size": 64}
+    chosen = Settings(split=RandomSplit(test_share=0.2), model=SvdRanking(rank=3)).as_dict()
+    assert chosen["split"] == {"name": "random", "valid_share": 0.1, "test_share": 0.2}
+    assert chosen["model"] == {"name": "svd", "rank": 3}
+
+
+@pytest.mark.parametrize(
+    ("section", "given", "complaint"),
+    [
+        (EvaluationSettings, {"k": ()}, "k must be whole numbers of at least 1"),
+        (EvaluationSettings, {"k": (5, 0)}, "k must be whole numbers of at least 1"),
+        (EvaluationSettings, {"inactive": -1}, "inactive must be at least 0, got -1"),
+        (EvaluationSettings, {"select_by": "recall"}, "such as recall@20, got 'recall'"),
+        (EvaluationSettings, {"select_by": "recall@0"}, "such as recall@20, got 'recall@0'"),
+        (EvaluationSettings, {"select_by": "recall@²"}, "such as recall@20, got 'recall@²'"),
+        (EvaluationSettings, {"select_by": "ndgc@5"}, "did you mean 'ndcg'?"),
+        (RunSettings, {"seeds": ()}, "seeds must be distinct"),
+        (RunSettings, {"seeds": (1, 1)}, "seeds must be distinct"),
+        (RunSettings, {"seeds": (0, 2**63)}, "from 0 to 2⁶³ − 1"),
+        (RunSettings, {"data_seed": -1}, "data_seed must be a whole number from 0"),
+        (RunSettings, {"threads": 0}, "threads must be at least 1, got 0"),
+        (RunSettings, {"memory_gib": float("nan")}, "memory_gib must be above 0, got nan"),
+        (RunSettings, {"memory_gib": float("inf")}, "memory_gib must be above 0, got inf"),
+        (RunSettings, {"protocol": "strickt"}, "did you mean 'strict'?"),
+        (DataSettings, {"columns": {"usr": "a"}}, "did you mean 'user'?"),
+        (Settings, {"training": TrainingSettings(loss="brp")}, "loss: no losses named 'brp'"),
+    ],
+)
+def test_impossible_settings_are_refused_before_anything_runs(section: Any, given: Any, complaint: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        section(**given)
+    assert complaint in str(caught.value)
