@@ -47,7 +47,9 @@ class Epochs:
             visits = torch.nn.functional.pad(visits, (0, self._rows - n_live))
         live = torch.ones(visits.shape, device=visits.device)
         live[:, n_live:] = 0
-        pair_ids = torch.searchsorted(self._visits_up_to, visits.contiguous(), right=True)
+        pair_ids = visits
+        if self._n_visits > len(self._users):  # without copies, a visit's number is its pair's
+            pair_ids = torch.searchsorted(self._visits_up_to, visits.contiguous(), right=True)
         return PositiveBatch(
             users=self._users[pair_ids],
             items=self._items[pair_ids],
