@@ -11,6 +11,7 @@ from typing import Any
 from pspns.cli.screen import show_table, tell
 from pspns.cli.tables import show_comparison
 from pspns.report.comparison import Table, tables_of
+from pspns.report.words import signed
 
 
 def compare_and_show(folders: Sequence[Path], metric: str, *, as_json: bool) -> None:
@@ -32,8 +33,8 @@ def compare_and_show(folders: Sequence[Path], metric: str, *, as_json: bool) -> 
                 [
                     [
                         found.label,
-                        f"{100 * found.mean:+.2f}",
-                        f"{100 * found.low:+.2f} to {100 * found.high:+.2f}",
+                        signed(found.mean),
+                        f"{signed(found.low)} to {signed(found.high)}",
                         f"{found.p_value:.2g}",
                     ]
                     for found in table.differences(metric, best)

@@ -30,21 +30,21 @@ if not messages.is_terminal:
 
 def say(line: str) -> None:
     """One line about what is going on."""
-    messages.print(Text(printable(line)), soft_wrap=True)
+    messages.print(Text(printable(line)), soft_wrap=not messages.is_terminal)
 
 
 def tell(line: str) -> None:
     """One line of the result."""
-    results.print(Text(printable(line)), soft_wrap=True)
+    results.print(Text(printable(line)), soft_wrap=not results.is_terminal)
 
 
 def complain(line: str) -> None:
     """One error."""
-    messages.print(Text("pspns: error: ", style="bold red") + Text(printable(line)), soft_wrap=True)
+    messages.print(Text("pspns: error: ", style="bold red") + Text(printable(line)), soft_wrap=not messages.is_terminal)
 
 
 def warn(line: str) -> None:
-    messages.print(Text("warning: ", style="bold yellow") + Text(printable(line)), soft_wrap=True)
+    messages.print(Text("warning: ", style="bold yellow") + Text(printable(line)), soft_wrap=not messages.is_terminal)
 
 
 def printable(text: str) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pspns.cli.screen import show_table, tell
+from pspns.cli.screen import results, show_table, tell
 from pspns.report.comparison import Table
 from pspns.report.words import cell, title, verdict
 
 
 def show_comparison(table: Table, metric: str, cutoffs: Sequence[int]) -> None:
     """Models best first, the test under the protocol's mask, then under mask `train`, and what it means."""
+    if results.width < 50 + 45 * len(cutoffs):  # what does not fit stays in result.json and in the report
+        cutoffs = cutoffs[:1]
     wanted = [f"{name}@{k}" for k in cutoffs for name in ("recall", "precision", "ndcg")]
     shown = [name for name in wanted if name in table.metrics()]
     other = [name for name in (f"recall@{k}" for k in cutoffs) if name in table.metrics()]
     masks = list(table.rows[0].mean_other_masks)
     columns = ["model", "", *(title(name) for name in shown)]
-    columns += [f"{title(name)}, mask {mask}" for mask in masks for name in other[:1]]
+    columns += [f"{title(name)} mask {mask}" for mask in masks for name in other[:1]]
     rows = [
         [
             row.label,
