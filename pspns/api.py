@@ -7,13 +7,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from pspns.built_positives import BuiltPositives
 from pspns.data.interactions import Interactions
 from pspns.data.load import load
-from pspns.data.split import GivenSplit
+from pspns.data.split import GivenSplit, Split
+from pspns.data.splits.none import NoSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
 from pspns.options import DEFAULT_RECIPE, Layer, from_tables, read_recipe, read_settings_file, resolve
+from pspns.positives._facts import describe_positives
 from pspns.recommender import Recommender
 from pspns.record import describe_run
 from pspns.run import Run, build_world, choose_device, judge, prepare_rankings, run
@@ -21,7 +27,7 @@ from pspns.run_folder import new_run_folder, open_model, write_run
 from pspns.settings import Settings
 from pspns.shapes import Fitted
 
-__all__ = ["evaluate", "fit", "load", "open_model"]
+__all__ = ["build_positives", "evaluate", "fit", "load", "open_model"]
 
 
 def fit(
@@ -55,7 +61,9 @@ def fit(
         if folder is not None:
             write_run(finished, folder)
     result = describe_run(finished)
-    return Recommender(finished.model.fitted.scorer, result["served_replica"], finished.split, result)
+    return Recommender(
+        finished.model.fitted.scorer, result["served_replica"], finished.split, result, finished.positives
+    )
 
 
 def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit:
@@ -72,6 +80,53 @@ def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit
     )
 
 
+def build_positives(
+    data: Any = None, *, recipe: str = "paper", config: str | Path | None = None, **options: Any
+) -> BuiltPositives:
+    """Positives for any trainer, from anything `load` understands.
+
+    Of a folder with a given split its train part is used, and under the protocol `published`, which needs one, its
+    held-out pairs are dropped; of anything else every row is used.
+
+    >>> import polars as pl
+    >>> clicks = pl.DataFrame({"user": ["a", "a", "b", "b", "c", "c"], "item": [1, 2, 2, 3, 1, 3]})
+    >>> built = build_positives(clicks, rank=1, copies=2)
+    >>> built.matrix().shape, built.frame().columns
+    ((3, 3), ['user', 'item', 'copies', 'weight', 'observed', 'global'])
+    """
+    layers = [read_recipe(recipe)]
+    if config is not None:
+        layers.append(read_settings_file(Path(config)))
+    if isinstance(data, str | Path):
+        options["data"] = str(data)
+    settings = resolve(*layers, Layer("build_positives", options))
+    return build_from(load_data(settings, data), settings)
+
+
+def build_from(data: Interactions | GivenSplit, settings: Settings) -> BuiltPositives:
+    """Positives of the train part under the settings' protocol."""
+    protocol = find_protocol(settings.run.protocol)
+    if isinstance(data, GivenSplit):
+        split = Split.from_parts(data.interactions, data.parts, data.source)
+    elif protocol.drop_held_out:
+        raise SettingsError(
+            f"protocol {protocol.name} drops held-out pairs, so it needs a folder with train, valid and test files"
+        )
+    else:
+        split = Split.from_parts(data, NoSplit().assign(data, np.random.default_rng(0)), "every row")
+    if settings.run.threads:
+        torch.set_num_threads(settings.run.threads)
+    memory = MemoryBudget(choose_device(settings.run.device), settings.run.memory_gib)
+    world = build_world(split, settings, protocol, memory)
+    return BuiltPositives(
+        pairs=world.pairs,
+        user_weights=world.user_weights,
+        user_ids=split.user_ids[: split.n_users],
+        item_ids=split.item_ids[: split.n_items],
+        facts=describe_positives(world, settings.positives),
+    )
+
+
 def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> dict[str, Any]:
     """Judge a model again on its own split, under its own protocol, at other list lengths.
 
@@ -84,8 +139,20 @@ def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> 
     settings = resolve(*layers)
     protocol = find_protocol(settings.run.protocol)
     memory = MemoryBudget(model.device, settings.run.memory_gib)
-    world = build_world(model.split, settings, protocol, memory)
-    rankings = prepare_rankings(model.split, settings, protocol, world)
+    rankings = prepare_rankings(model.split, settings, protocol, model.positives, memory)
     fitted = Fitted(model.scorer, before["chosen_on_validation"], before["steps"], before["best_step"])
     judged = judge(before["model"], fitted, rankings)
-    return describe_run(Run(settings, protocol, model.split, rankings, judged, [], {}, model.device))
+    return describe_run(
+        Run(
+            settings,
+            protocol,
+            model.split,
+            model.positives,
+            before["positives"],
+            rankings,
+            judged,
+            [],
+            {},
+            model.device,
+        )
+    )

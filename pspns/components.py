@@ -22,6 +22,7 @@ KINDS: dict[str, str] = {
     "models": "pspns.models",
     "starts": "pspns.starts",
     "positives": "pspns.positives",
+    "weightings": "pspns.weightings",
     "negatives": "pspns.negatives",
     "losses": "pspns.losses",
     "metrics": "pspns.evaluation.metrics",

@@ -25,7 +25,7 @@ MANIFEST = "manifest.json"
 TENSORS = "model.safetensors"
 PAIRS = "pairs.safetensors"
 USERS, ITEMS = "users.parquet", "items.parquet"
-PARTS = ("train", "valid", "test")
+PARTS = ("train", "valid", "test", "positives")
 
 
 def write_model(run: Run, folder: Path, served_replica: int) -> None:
@@ -34,8 +34,10 @@ def write_model(run: Run, folder: Path, served_replica: int) -> None:
     split = run.split
     tensors = {name: tensor.contiguous().cpu() for name, tensor in run.model.fitted.scorer.tensors().items()}
     save_file(tensors, folder / TENSORS)
+    parts = dict(zip(PARTS, (split.train, split.valid, split.test, run.positives), strict=True))
+    # Cloned: train and positives may be the same arrays, and safetensors refuses to write shared memory.
     pairs = {
-        f"{part}_{side}": torch.from_numpy(getattr(getattr(split, part), side))
+        f"{part}_{side}": torch.from_numpy(getattr(parts[part], side)).clone()
         for part in PARTS
         for side in ("users", "items")
     }
@@ -59,11 +61,11 @@ def write_model(run: Run, folder: Path, served_replica: int) -> None:
     write_json(folder / MANIFEST, manifest)
 
 
-def read_model(folder: Path, device: torch.device | str) -> tuple[Scorer, int, Split]:
-    """The scorer, the replica to serve, and the split."""
+def read_model(folder: Path, device: torch.device | str) -> tuple[Scorer, int, Split, Pairs]:
+    """The scorer, the replica to serve, the split, and the pairs the loss was summed over."""
     manifest = _read_manifest(folder)
-    split = _read_split(folder, manifest)
-    return _read_scorer(folder, manifest, split, device), manifest["served_replica"], split
+    split, positives = _read_split(folder, manifest)
+    return _read_scorer(folder, manifest, split, device), manifest["served_replica"], split, positives
 
 
 def id_column(ids: Ids) -> pl.Series:
@@ -90,16 +92,16 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_split(folder: Path, manifest: dict[str, Any]) -> Split:
+def _read_split(folder: Path, manifest: dict[str, Any]) -> tuple[Split, Pairs]:
     tensors = _load_tensors(folder / PAIRS, "cpu")
     user_ids, item_ids = _read_ids(folder / USERS), _read_ids(folder / ITEMS)
-    train, valid, test = (_read_pairs(folder / PAIRS, tensors, part, user_ids, item_ids) for part in PARTS)
+    train, valid, test, positives = (_read_pairs(folder / PAIRS, tensors, part, user_ids, item_ids) for part in PARTS)
     for key, places in (("n_users", train.users), ("n_items", train.items)):
         # Whoever occurs in train has a number below all others: the highest one there tells how many they are.
         n_found = int(places.max(initial=-1)) + 1
         if manifest[key] != n_found:
             raise DataError(f"{folder / MANIFEST}: {key} is {manifest[key]}, but train has {n_found}")
-    return Split(
+    split = Split(
         train,
         valid,
         test,
@@ -109,6 +111,7 @@ def _read_split(folder: Path, manifest: dict[str, Any]) -> Split:
         item_ids=item_ids,
         made_by=manifest["made_by"],
     )
+    return split, positives
 
 
 def _read_pairs(path: Path, tensors: dict[str, torch.Tensor], part: str, user_ids: Ids, item_ids: Ids) -> Pairs:

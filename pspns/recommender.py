@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from pspns.data.interactions import Ids, Ints
-from pspns.data.split import Split
+from pspns.data.split import Pairs, Split
 from pspns.errors import DataError, SettingsError
-from pspns.evaluation.top_lists import TopLists, best_items
+from pspns.evaluation.top_lists import TopLists
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.model_files import id_column
 from pspns.shapes import Scorer
+from pspns.top_k import best_items
 
 EXCLUDE = ("all", "train", "none")
 UNKNOWN = -1  # the number of a user whom the data do not know
@@ -38,10 +39,14 @@ class Lists:
 class Recommender:
     """Serves one replica of a model; knows which items everybody has already."""
 
-    def __init__(self, scorer: Scorer, replica: int, split: Split, result: dict[str, Any]):
+    def __init__(
+        self, scorer: Scorer, replica: int, split: Split, result: dict[str, Any], positives: Pairs | None = None
+    ):
         self.result = result
         """What `result.json` says of the run that made this model."""
         self.split = split
+        self.positives = split.train if positives is None else positives
+        """The pairs the loss was summed over."""
         self.scorer = scorer
         self.replica = replica
         self.device = next(iter(scorer.tensors().values())).device

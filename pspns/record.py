@@ -48,6 +48,7 @@ def describe_run(run: Run) -> dict[str, Any]:
             for part, ranking in (("valid", run.rankings.valid), ("test", run.rankings.test))
             if ranking
         },
+        "positives": run.positives_facts,
         "seeds": list(run.settings.run.seeds),
         "served_replica": served_replica(chooser, run.settings.evaluation.select_by),
         **_figures(run.model),

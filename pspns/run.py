@@ -14,16 +14,17 @@ import torch
 from pspns.components import find_part, part_name
 from pspns.data.carve import carve_validation
 from pspns.data.interactions import Interactions
-from pspns.data.split import GivenSplit, Part, Split
+from pspns.data.split import GivenSplit, Pairs, Part, Split
 from pspns.data.splits.random import RandomSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import Known, Protocol, find_protocol
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget, MemoryBudgetError
+from pspns.positives._facts import describe_positives, positives_words
 from pspns.rng import host_stream
 from pspns.settings import Settings
-from pspns.shapes import Fitted, PositivePairs, Scorer, Validate, World
+from pspns.shapes import Fitted, Ground, PositivePairs, Scorer, Validate, World
 from pspns.training.loop import Watch
 from pspns.training.trainer import Trainer
 
@@ -60,6 +61,8 @@ class Run:
     settings: Settings
     protocol: Protocol
     split: Split
+    positives: Pairs  # what the loss was summed over, once each
+    positives_facts: dict[str, Any]  # see describe_positives
     rankings: Rankings
     model: Judged
     baselines: list[Judged]
@@ -88,7 +91,9 @@ def run(
     say(_split_words(split))
     with _timed(seconds, "positives"):
         world = build_world(split, settings, protocol, memory)
-    rankings = prepare_rankings(split, settings, protocol, world)
+        facts = describe_positives(world, settings.positives)
+    say(positives_words(facts))
+    rankings = prepare_rankings(split, settings, protocol, world.pairs.as_pairs(), memory)
     trainer = Trainer(
         world=world,
         start=settings.start,
@@ -116,7 +121,9 @@ def run(
             except (MemoryBudgetError, SettingsError) as error:
                 left_out[baseline] = str(error)
                 say(f"baseline {baseline} left out: {error}")
-    return Run(settings, protocol, split, rankings, judged, baselines, left_out, device, seconds)
+    return Run(
+        settings, protocol, split, world.pairs.as_pairs(), facts, rankings, judged, baselines, left_out, device, seconds
+    )
 
 
 def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Protocol) -> Split:
@@ -140,30 +147,35 @@ def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Pr
 
 def build_world(split: Split, settings: Settings, protocol: Protocol, memory: MemoryBudget) -> World:
     """What is built from train; held-out pairs touch it only where the protocol drops them."""
-    positives: PositivePairs = settings.positives.build(split.train)
+    ground = Ground(split.n_users, split.n_items, split.train, settings.run.data_seed, memory)
+    built: PositivePairs = settings.positives.build(ground)
+    positives = built
     if protocol.drop_held_out:
-        positives = positives.without(ItemSets(split.n_users, split.n_items, split.valid, split.test))
+        positives = built.without(ItemSets(split.n_users, split.n_items, split.valid, split.test))
+    # Counted after dropping: what is held out must not be felt in a weight either.
+    n_pairs = np.bincount(positives.users, minlength=split.n_users)
     return World(
-        n_users=split.n_users,
-        n_items=split.n_items,
-        train=split.train,
+        **vars(ground),
         pairs=positives,
-        user_weights=np.ones(split.n_users, dtype=np.float32),
-        rejected=ItemSets(split.n_users, split.n_items, *protocol.reject.pairs(split, positives), device=memory.device),
-        data_seed=settings.run.data_seed,
-        memory=memory,
+        n_dropped=len(built) - len(positives),
+        user_weights=settings.weighting.weights(n_pairs),
+        rejected=ItemSets(
+            split.n_users, split.n_items, *protocol.reject.pairs(split, positives.as_pairs()), device=memory.device
+        ),
     )
 
 
-def prepare_rankings(split: Split, settings: Settings, protocol: Protocol, world: World) -> Rankings:
+def prepare_rankings(
+    split: Split, settings: Settings, protocol: Protocol, positives: Pairs, memory: MemoryBudget
+) -> Rankings:
     """Validation and test under the protocol's masks, and the test under mask `train` for comparison with papers."""
-    counts = torch.from_numpy(np.bincount(split.train.items, minlength=split.n_items)).to(world.device)
+    counts = torch.from_numpy(np.bincount(split.train.items, minlength=split.n_items)).to(memory.device)
 
     def ranking(part: Any, mask: Known) -> FullRanking | None:
         if len(part) == 0:
             return None
-        known = mask.pairs(split, world.pairs)
-        return FullRanking(part, known, counts, split.n_users, settings.evaluation.cutoffs, world.memory)
+        known = mask.pairs(split, positives)
+        return FullRanking(part, known, counts, split.n_users, settings.evaluation.cutoffs, memory)
 
     others = {Known.TRAIN} - {protocol.mask_test}
     other_masks = {str(mask): ranking(split.test, mask) for mask in others}

@@ -31,7 +31,7 @@ PER_USER = "per_user.parquet"
 MODEL = "model"
 FILES = {RESULT, METRICS, PER_USER, MODEL}
 RESULT_KEYS = ("protocol", "model", "data", "evaluated", "seeds", "settings", "baselines", "valid", "test",
-               "test_other_masks", "chosen_on_validation", "steps", "best_step")  # fmt: skip
+               "test_other_masks", "chosen_on_validation", "steps", "best_step", "positives")  # fmt: skip
 """What must be in a result for it to be one."""
 
 
@@ -104,8 +104,9 @@ def open_model(folder: str | Path, device: torch.device | str = "cpu") -> Recomm
     """The model of a run's folder, every byte checked against its manifest."""
     chosen = choose_device(str(device))
     result = read_result(Path(folder))
-    scorer, replica, split = read_model(Path(folder) / MODEL, chosen)
-    return Recommender(scorer, replica, dataclasses.replace(split, facts=tuple(result["data"]["facts"])), result)
+    scorer, replica, split, positives = read_model(Path(folder) / MODEL, chosen)
+    split = dataclasses.replace(split, facts=tuple(result["data"]["facts"]))
+    return Recommender(scorer, replica, split, result, positives)
 
 
 def _per_user_frame(run: Run) -> pl.DataFrame:

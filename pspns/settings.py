@@ -16,6 +16,7 @@ from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.observed import ObservedPositives
 from pspns.starts.xavier import XavierStart
 from pspns.training.settings import TrainingSettings
+from pspns.weightings.none import NoWeighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,7 @@ class Settings:
     data: DataSettings = field(default_factory=DataSettings)
     split: Any = None  # unset: a folder's own parts, or random 8:1:1
     positives: Any = field(default_factory=ObservedPositives)
+    weighting: Any = field(default_factory=NoWeighting)
     negatives: Any = field(default_factory=UniformNegatives)
     model: Any = field(default_factory=MatrixFactorisation)
     start: Any = field(default_factory=XavierStart)
@@ -132,6 +134,7 @@ class Settings:
 PART_SECTIONS = {
     "split": "splits",
     "positives": "positives",
+    "weighting": "weightings",
     "negatives": "negatives",
     "model": "models",
     "start": "starts",

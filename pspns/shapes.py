@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -43,40 +43,43 @@ class PositivePairs:
     def as_pairs(self) -> Pairs:
         return Pairs(self.users, self.items)
 
+    @property
+    def is_agreed(self) -> NDArray[np.bool_]:
+        """Both observed and proposed."""
+        return self.is_observed & self.is_global
+
+    def only(self, kept: NDArray[np.bool_]) -> PositivePairs:
+        """Those pairs for which `kept` is true."""
+        return PositivePairs(*(getattr(self, field.name)[kept] for field in fields(self)))
+
     def without(self, held_out: ItemSets) -> PositivePairs:
         """These pairs less those in the given sets."""
-        dropped = held_out.contains(torch.from_numpy(self.users), torch.from_numpy(self.items)).numpy()
-        return PositivePairs(
-            *(
-                array[~dropped]
-                for array in (
-                    self.users,
-                    self.items,
-                    self.copies,
-                    self.pair_weights,
-                    self.is_observed,
-                    self.is_global,
-                )
-            )
-        )
+        return self.only(~held_out.contains(torch.from_numpy(self.users), torch.from_numpy(self.items)).numpy())
 
 
 @dataclass(frozen=True)
-class World:
-    """All that training may know: train, what is built from it, and nothing held out."""
+class Ground:
+    """All that may be built upon: train, and nothing held out."""
 
     n_users: int
     n_items: int
     train: Pairs
-    pairs: PositivePairs
-    user_weights: NDArray[np.float32]  # [n_users] how much a user's pairs count in the loss
-    rejected: ItemSets  # what may not be a negative
     data_seed: int  # drives what all replicas share, such as the SVD
     memory: MemoryBudget
 
     @property
     def device(self) -> torch.device:
         return self.memory.device
+
+
+@dataclass(frozen=True)
+class World(Ground):
+    """The ground and what is built on it: all that training may know."""
+
+    pairs: PositivePairs
+    n_dropped: int  # constructed pairs that the protocol dropped because they are held out
+    user_weights: NDArray[np.float32]  # [n_users] how much a user's pairs count in the loss
+    rejected: ItemSets  # what may not be a negative
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,19 @@ POWER_PASSES = 7
 
 
 def truncated_svd(
-    matrix: sparse.csr_array, rank: int, rng: np.random.Generator, device: torch.device | str = "cpu"
+    matrix: sparse.csr_array,
+    rank: int,
+    rng: np.random.Generator,
+    device: torch.device | str = "cpu",
+    *,
+    exact: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """U `[users, rank]`, S `[rank]` falling, V `[items, rank]` of D_u^-½ B D_i^-½, B being the 0/1 matrix.
 
-    Exact where the smaller side has at most 1,000 rows; otherwise randomized (Halko, Martinsson, Tropp 2011) with 10
-    extra columns and 7 power passes.
+    Exact where the smaller side has at most 1,000 rows, or where asked for; otherwise randomized (Halko, Martinsson,
+    Tropp 2011) with 10 extra columns and 7 power passes.
     """
-    if min(matrix.shape) <= EXACT_UP_TO:
+    if exact or min(matrix.shape) <= EXACT_UP_TO:
         return _exact(matrix, rank, device)
     return _randomized(Normalised(matrix, device), rank, rng)
 

@@ -149,8 +149,8 @@ class TestNames:
         assert resolve(command_line({"model": "ease", "model.l2": "5"})).model == Ease(l2=5.0)
 
     def test_a_setting_of_another_part_says_whose_it_is(self) -> None:
-        said = refusal(command_line({"rank": "5"}))
-        assert "--rank is a setting of model svd, but model is mf; choose svd with --model" in said
+        said = refusal(command_line({"spread": "5"}))
+        assert "--spread is a setting of start normal, but start is xavier; choose normal with --start" in said
         assert "but split is unset" in refusal(command_line({"split.test-share": "0.5"}))
 
     @pytest.mark.parametrize(

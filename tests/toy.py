@@ -10,7 +10,7 @@ from pspns.data.split import GivenSplit, Pairs, Part
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.positives.observed import ObservedPositives
-from pspns.shapes import PositivePairs, World
+from pspns.shapes import Ground, PositivePairs, World
 
 CPU = torch.device("cpu")
 
@@ -36,16 +36,14 @@ def make_world(
     pairs: PositivePairs | None = None,
     user_weights: np.ndarray | None = None,
 ) -> World:
-    pairs = pairs or ObservedPositives().build(train)
+    ground = Ground(n_users, n_items, train, 0, MemoryBudget(CPU))
+    pairs = pairs or ObservedPositives().build(ground)
     return World(
-        n_users=n_users,
-        n_items=n_items,
-        train=train,
+        **vars(ground),
         pairs=pairs,
+        n_dropped=0,
         user_weights=np.ones(n_users, np.float32) if user_weights is None else user_weights,
         rejected=ItemSets(n_users, n_items, train, pairs.as_pairs()),
-        data_seed=0,
-        memory=MemoryBudget(CPU),
     )
 
 

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 from pspns.data.split import Pairs, Split
 from pspns.errors import unknown_name
-from pspns.shapes import PositivePairs
 
 
 class Known(StrEnum):
@@ -17,14 +16,15 @@ class Known(StrEnum):
     TRAIN_VALID = "train+valid"
     TRAIN_PAIRS = "train+pairs"
 
-    def pairs(self, split: Split, positives: PositivePairs) -> list[Pairs]:
+    def pairs(self, split: Split, positives: Pairs) -> list[Pairs]:
+        """The pairs that count as known; `positives` are those of the loss."""
         match self:
             case Known.TRAIN:
                 return [split.train]
             case Known.TRAIN_VALID:
                 return [split.train, split.valid]
             case Known.TRAIN_PAIRS:
-                return [split.train, positives.as_pairs()]
+                return [split.train, positives]
 
 
 @dataclass(frozen=True)

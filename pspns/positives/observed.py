@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pspns.data.split import Pairs
-from pspns.shapes import PositivePairs
+from pspns.shapes import Ground, PositivePairs
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedPositives:
-    def build(self, train: Pairs) -> PositivePairs:
-        n_pairs = len(train)
+    """The paper's row 1-hop."""
+
+    def build(self, ground: Ground) -> PositivePairs:
+        n_pairs = len(ground.train)
         return PositivePairs(
-            users=train.users,
-            items=train.items,
+            users=ground.train.users,
+            items=ground.train.items,
             copies=np.ones(n_pairs, dtype=np.uint8),
             pair_weights=np.ones(n_pairs, dtype=np.float32),
             is_observed=np.ones(n_pairs, dtype=bool),

@@ -7,8 +7,6 @@ from toy import given_split
 from pspns.data.split import Pairs, Split
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import BEST_ON_TEST, PROTOCOLS, PUBLISHED, STRICT, Known, find_protocol
-from pspns.positives.observed import ObservedPositives
-from pspns.shapes import PositivePairs
 
 
 def test_the_three_protocols_are_what_the_decision_says():
@@ -43,13 +41,9 @@ def test_masks_hold_what_their_names_say():
     given = given_split(20, 15, 60)
     split = Split.from_parts(given.interactions, given.parts, "toy")
     injected = Pairs(split.test.users[:3], split.test.items[:3])
-    observed = ObservedPositives().build(split.train)
-    both = Pairs.sorted_from(
+    positives = Pairs.sorted_from(
         np.concatenate([split.train.users, injected.users]), np.concatenate([split.train.items, injected.items])
     )
-    positives = PositivePairs(
-        both.users, both.items, *(np.resize(a, len(both)) for a in (observed.copies, observed.pair_weights,
-        observed.is_observed, observed.is_global)))  # fmt: skip
 
     def keys(parts):
         return {(u, i) for part in parts for u, i in zip(part.users.tolist(), part.items.tolist(), strict=True)}

@@ -1,0 +1,50 @@
+"""What was built, in numbers and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pspns.positives._proposals import GlobalPattern
+from pspns.shapes import World
+from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
+
+
+def describe_positives(world: World, builder: Any) -> dict[str, Any]:
+    """Counts of the pairs, how the SVD was made and how far two of its seeds agree, and the users' weights."""
+    pairs, weights = world.pairs, world.user_weights[world.user_weights > 0]
+    facts: dict[str, Any] = {
+        "pairs": len(pairs),
+        "visits_an_epoch": pairs.n_visits,
+        "observed": int(pairs.is_observed.sum()),
+        "agreed": int(pairs.is_agreed.sum()),
+        "injected": int((~pairs.is_observed).sum()),
+        "observed_left_out": len(world.train) - int(pairs.is_observed.sum()),
+        "dropped_because_held_out": world.n_dropped,
+        "user_weights": {
+            "mean": float(weights.mean(dtype="float64")),
+            "least": float(weights.min()),
+            "most": float(weights.max()),
+        },
+    }
+    if isinstance(builder, GlobalPattern):
+        is_exact = builder.exact or min(world.n_users, world.n_items) <= EXACT_UP_TO
+        facts["svd"] = {
+            "rank": builder.rank,
+            "exact": is_exact,
+            "oversampling": None if is_exact else OVERSAMPLING,
+            "power_passes": None if is_exact else POWER_PASSES,
+            "seed_agreement": builder.seed_agreement(world),
+        }
+    return facts
+
+
+def positives_words(facts: dict[str, Any]) -> str:
+    """One line for the screen."""
+    text = f"positives: {facts['pairs']:,} pairs, {facts['visits_an_epoch']:,} visits an epoch"
+    if "svd" in facts:
+        text += (
+            f"; {facts['agreed']:,} agreed, {facts['injected']:,} injected, "
+            f"{facts['dropped_because_held_out']:,} dropped because held out; "
+            f"two seeds of the SVD share {100 * facts['svd']['seed_agreement']:.1f} % of their proposals"
+        )
+    return text

@@ -1,0 +1,100 @@
+"""What the global pattern proposes: for each user the items that a low-rank reconstruction of train scores highest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pspns.data.interactions import Ints
+from pspns.data.split import Pairs
+from pspns.errors import SettingsError
+from pspns.rng import host_stream
+from pspns.shapes import Ground
+from pspns.spectral import EXACT_UP_TO, truncated_svd
+from pspns.top_k import MAX_ROWS, MIN_ROWS, best_items
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalPattern:
+    """Settings of every builder that asks the global pattern (equations 1 to 3 of the paper)."""
+
+    rank: int = 50
+    """Singular values kept, q in the paper."""
+    neighbours: Literal["degree", "fixed", "share"] = "degree"
+    """How many items are proposed to a user: as many as they have, a fixed number, or a share of what they have."""
+    neighbour_count: int = 20
+    """The number for neighbours = fixed."""
+    neighbour_share: float = 0.2
+    """The share for neighbours = share, rounded up."""
+    times_root_degree: bool = False
+    """Whether items are ranked by the reconstruction times √(item degree), which undoes half of the normalisation."""
+    exact: bool = False
+    """Whether the SVD is exact whatever the size; up to 1,000 users or items it always is."""
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise SettingsError(f"rank must be at least 1, got {self.rank}; raise [positives] rank")
+        if self.neighbour_count < 1:
+            raise SettingsError(f"neighbour_count must be at least 1, got {self.neighbour_count}")
+        if not 0 < self.neighbour_share <= 1:
+            raise SettingsError(f"neighbour_share must be above 0 and at most 1, got {self.neighbour_share:g}")
+
+    def propose(self, ground: Ground, stream: str = "svd") -> Pairs:
+        """The proposed pairs; ties go to the lower item number."""
+        limit = min(ground.n_users, ground.n_items)
+        if self.rank > limit:
+            raise SettingsError(
+                f"rank must be at most min(n_users, n_items) = {limit}, got {self.rank}; lower [positives] rank"
+            )
+        matrix = ground.train.matrix(ground.n_users, ground.n_items)
+        rng = host_stream(ground.data_seed, stream)
+        U, S, V = truncated_svd(matrix, self.rank, rng, ground.device, exact=self.exact)
+        if self.times_root_degree:
+            degrees = np.bincount(ground.train.items, minlength=ground.n_items)
+            V = V * torch.from_numpy(np.sqrt(degrees)).to(V)[:, None]
+        return _top_pairs(U * S, V, self._counts(ground), ground)
+
+    def seed_agreement(self, ground: Ground) -> float:
+        """The share of proposed pairs that another start of the randomized SVD proposes too; 1 where it is exact."""
+        if self.exact or min(ground.n_users, ground.n_items) <= EXACT_UP_TO:
+            return 1.0
+        one, two = (
+            pairs.users * ground.n_items + pairs.items
+            for pairs in (self.propose(ground), self.propose(ground, stream="another svd"))
+        )
+        return float(np.isin(one, two).mean())
+
+    def _counts(self, ground: Ground) -> Ints:
+        degrees = np.bincount(ground.train.users, minlength=ground.n_users)
+        match self.neighbours:
+            case "degree":
+                counts = degrees
+            case "fixed":
+                counts = np.full(ground.n_users, self.neighbour_count)
+            case "share":
+                counts = np.ceil(degrees * self.neighbour_share).astype(np.int64)
+        return np.minimum(counts, ground.n_items).astype(np.int64)
+
+
+def _top_pairs(users: Tensor, items: Tensor, counts: Ints, ground: Ground) -> Pairs:
+    """The `counts` best items of each user, in blocks of users: never a table of users × items."""
+    # Users with about as many proposals share a block, since the longest list sets the cost of all.
+    order = torch.from_numpy(np.argsort(-counts, kind="stable")).to(users.device)
+    lengths = torch.from_numpy(counts).to(users.device)
+    n_rows = ground.memory.rows(16 * len(items), MIN_ROWS, MAX_ROWS, f"proposing {len(items):,} items")
+    found: list[tuple[Tensor, Tensor]] = []
+    for block in torch.split(order, n_rows):
+        longest = int(lengths[block[0]])
+        if longest == 0:
+            break
+        filled = F.pad(users[block], (0, 0, 0, max(0, MIN_ROWS - len(block))))
+        best, _ = best_items((filled @ items.T)[: len(block)], longest)
+        wanted = torch.arange(longest, device=users.device) < lengths[block][:, None]
+        found.append((block[:, None].expand_as(best)[wanted], best[wanted]))
+    owners, chosen = (torch.cat(parts).cpu().numpy() for parts in zip(*found, strict=True))
+    return Pairs.sorted_from(owners, chosen)

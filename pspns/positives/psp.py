@@ -1,0 +1,30 @@
+"""Positive sample pairs (PSP): observed and proposed pairs together, those that are both in several copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pspns.positives._merge import check_copies, merge
+from pspns.positives._proposals import GlobalPattern
+from pspns.shapes import Ground, PositivePairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class PspPositives(GlobalPattern):
+    """The paper's construction: its row W-ew without user weights, PSP-NS with the weighting `log`."""
+
+    copies: int = 3
+    """How often an epoch visits a pair that is both observed and proposed, s in the paper."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_copies(self.copies)
+
+    def build(self, ground: Ground) -> PositivePairs:
+        merged = merge(ground, self.propose(ground))
+        return replace(merged, copies=np.where(merged.is_agreed, self.copies, 1).astype(np.uint8))
+
+
+COMPONENT = PspPositives
