@@ -26,6 +26,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m pspns.experiments", description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="a file of pspns.data.arrays.write_arrays")
     parser.add_argument("--model", default="mf")
+    parser.add_argument("--positives", default="observed")
+    parser.add_argument("--weighting", default="none")
     parser.add_argument("--start", default="xavier")
     parser.add_argument("--protocol", default="strict")
     parser.add_argument("--seeds", default="0-2", help="first-last")
@@ -38,6 +40,8 @@ def main() -> None:
         settings = Settings(
             data=DataSettings(source=options.data.stem),
             model=find_part("models", options.model)(),
+            positives=find_part("positives", options.positives)(),
+            weighting=find_part("weightings", options.weighting)(),
             start=find_part("starts", options.start)(),
             training=TrainingSettings(max_steps=options.max_steps),
             run=RunSettings(
