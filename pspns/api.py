@@ -29,6 +29,9 @@ from pspns.shapes import Fitted
 
 __all__ = ["build_positives", "evaluate", "fit", "load", "open_model"]
 
+BUILD_SECTIONS = ("data", "positives", "weighting", "run")
+"""What shapes positives."""
+
 
 def fit(
     data: Any = None,
@@ -97,27 +100,49 @@ def build_positives(
     layers = [read_recipe(recipe)]
     if config is not None:
         layers.append(read_settings_file(Path(config)))
-    if isinstance(data, str | Path):
-        options["data"] = str(data)
-    settings = resolve(*layers, Layer("build_positives", options))
-    return build_from(load_data(settings, data), settings)
+    if data is not None:
+        options["data"] = str(data) if isinstance(data, str | Path) else None
+    settings = resolve_for_build(layers, Layer("build_positives", options))
+    if data is None and settings.data.source is None:
+        raise SettingsError("there are no data; give build_positives a frame, a matrix, a path or a data set's name")
+    return build_from(split_for_build(load_data(settings, data), settings), settings)
 
 
-def build_from(data: Interactions | GivenSplit, settings: Settings) -> BuiltPositives:
-    """Positives of the train part under the settings' protocol."""
+def resolve_for_build(layers: Sequence[Layer], asked: Layer) -> Settings:
+    """Recipe and file may speak of anything; what is asked for on the spot must have a part in building positives."""
+    before, settings = resolve(*layers).as_dict(), resolve(*layers, asked)
+    for section, values in settings.as_dict().items():
+        if section not in BUILD_SECTIONS and values != before.get(section):
+            raise SettingsError(
+                f"{asked.origin}: [{section}] has no part in building positives; "
+                f"expected settings of {', '.join(BUILD_SECTIONS)}"
+            )
+    return settings
+
+
+def split_for_build(data: Interactions | GivenSplit, settings: Settings) -> Split:
+    """A folder's parts as they are; of anything else every row is train."""
     protocol = find_protocol(settings.run.protocol)
+    if settings.split is not None:
+        raise SettingsError(
+            "positives are built from every row of a file and from the train part of a folder, never from a split made "
+            "on the way; leave [split] out, or give a folder with train, valid and test files"
+        )
     if isinstance(data, GivenSplit):
-        split = Split.from_parts(data.interactions, data.parts, data.source)
-    elif protocol.drop_held_out:
+        return Split.from_parts(data.interactions, data.parts, data.source)
+    if protocol.drop_held_out:
         raise SettingsError(
             f"protocol {protocol.name} drops held-out pairs, so it needs a folder with train, valid and test files"
         )
-    else:
-        split = Split.from_parts(data, NoSplit().assign(data, np.random.default_rng(0)), "every row")
+    return Split.from_parts(data, NoSplit().assign(data, np.random.default_rng(0)), "every row is train")
+
+
+def build_from(split: Split, settings: Settings) -> BuiltPositives:
+    """Positives of the train part under the settings' protocol."""
     if settings.run.threads:
         torch.set_num_threads(settings.run.threads)
     memory = MemoryBudget(choose_device(settings.run.device), settings.run.memory_gib)
-    world = build_world(split, settings, protocol, memory)
+    world = build_world(split, settings, find_protocol(settings.run.protocol), memory)
     return BuiltPositives(
         pairs=world.pairs,
         user_weights=world.user_weights,

@@ -15,8 +15,14 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from pspns.data.interactions import Ids
+from pspns.data.planted import PlantedWorld
+from pspns.data.split import GivenSplit, Split
+from pspns.errors import DataError
 from pspns.model_files import id_column
+from pspns.positives_quality import Quality, estimate_quality, exact_quality
 from pspns.shapes import PositivePairs
+
+PAIRS, USERS = "pairs.parquet", "users.parquet"
 
 
 @dataclass(frozen=True)
@@ -50,14 +56,16 @@ class BuiltPositives:
 
     def write(self, folder: Path) -> None:
         """`pairs.parquet` and `users.parquet` in an existing folder."""
-        self.frame().write_parquet(folder / "pairs.parquet")
-        self.users().write_parquet(folder / "users.parquet")
+        self.frame().write_parquet(folder / PAIRS)
+        self.users().write_parquet(folder / USERS)
 
-    def matrix(self) -> sparse.csr_array:
+    def matrix(self) -> sparse.csr_matrix:
         """Users × items, copies as values: what libraries that take confidences expect."""
         values = self.pairs.copies.astype(np.float32)
         shape = (len(self.user_ids), len(self.item_ids))
-        return sparse.csr_array((values, (self.pairs.users, self.pairs.items)), shape=shape)
+        # scipy's older class with its small indices, because the libraries that take it know no other.
+        places = self.pairs.users.astype(np.int32), self.pairs.items.astype(np.int32)
+        return sparse.csr_matrix((values, places), shape=shape)
 
     def edge_index(self) -> Tensor:
         """`[2, 2 · pairs]`: each pair as an edge from user to item and back, item nodes numbered after the users.
@@ -71,6 +79,20 @@ class BuiltPositives:
     def dataset(self) -> Dataset[tuple[Tensor, Tensor, Tensor]]:
         """(user, item, loss weight) for each visit: an epoch sees each pair once for each copy."""
         return _Visits(self)
+
+    def quality(self, truth: PlantedWorld | GivenSplit) -> Quality:
+        """Accuracy and coverage: exact against a planted world, estimated against the held-out pairs of a folder."""
+        if isinstance(truth, PlantedWorld):
+            return exact_quality(self.pairs, self.user_ids, self.item_ids, truth)
+        split = Split.from_parts(truth.interactions, truth.parts, truth.source)
+        ids = (self.user_ids, split.user_ids[: split.n_users]), (self.item_ids, split.item_ids[: split.n_items])
+        if not all(np.array_equal(built, given) for built, given in ids):
+            raise DataError("these positives were built from other data; give the folder that they were built from")
+        if self.facts["dropped_because_held_out"]:
+            raise DataError(
+                "the protocol dropped held-out pairs, so none is left to be found; build under strict for an estimate"
+            )
+        return estimate_quality(self.pairs, split)
 
 
 class _Visits(Dataset[tuple[Tensor, Tensor, Tensor]]):
@@ -92,5 +114,8 @@ class _Visits(Dataset[tuple[Tensor, Tensor, Tensor]]):
 
     def __getitems__(self, visits: list[int]) -> list[tuple[Tensor, Tensor, Tensor]]:
         """A whole batch at once: what a DataLoader asks for."""
-        pairs = torch.from_numpy(np.searchsorted(self._visits_up_to, np.asarray(visits), side="right"))
+        wanted = np.asarray(visits, dtype=np.int64)
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(self):
+            raise IndexError(f"visits {wanted.min()} to {wanted.max()} of {len(self)}")
+        pairs = torch.from_numpy(np.searchsorted(self._visits_up_to, wanted, side="right"))
         return list(zip(self._users[pairs], self._items[pairs], self._weights[pairs], strict=True))

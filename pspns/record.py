@@ -12,6 +12,7 @@ import torch
 
 import pspns
 from pspns.data.interactions import Ints
+from pspns.data.split import Split
 from pspns.evaluation.groups import deciles, least_active
 from pspns.evaluation.ranking import FullRanking, Ranked, mean_in_shards
 from pspns.run import Judged, Run
@@ -30,19 +31,7 @@ def describe_run(run: Run) -> dict[str, Any]:
             "select_on": run.protocol.select_on,
         },
         "model": run.model.name,
-        "data": {
-            "source": run.settings.data.source,
-            "fingerprint": split.fingerprint(),
-            "split": split.made_by,
-            "users": split.n_users,
-            "items": split.n_items,
-            "held_out_only_users": len(split.user_ids) - split.n_users,
-            "held_out_only_items": len(split.item_ids) - split.n_items,
-            "train": len(split.train),
-            "valid": len(split.valid),
-            "test": len(split.test),
-            "facts": list(split.facts),
-        },
+        "data": describe_data(split, run.settings.data.source),
         "evaluated": {
             part: _who(ranking, split.n_users)
             for part, ranking in (("valid", run.rankings.valid), ("test", run.rankings.test))
@@ -57,19 +46,44 @@ def describe_run(run: Run) -> dict[str, Any]:
         "baselines_left_out": run.left_out,
         "settings": run.settings.as_dict(),
         "seconds": {stage: round(seconds, 3) for stage, seconds in run.seconds.items()},
-        "versions": {
-            "pspns": pspns.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-            "torch": torch.__version__,
-        },
-        "machine": {
-            "system": platform.platform(),
-            "processor": platform.machine(),
-            "device": torch.cuda.get_device_name(run.device) if run.device.type == "cuda" else "cpu",
-            "threads": torch.get_num_threads(),
-        },
+        "versions": describe_versions(),
+        "machine": describe_machine(run.device),
+    }
+
+
+def describe_data(split: Split, source: str | None) -> dict[str, Any]:
+    """What was read, how it was split, and a fingerprint that only the same data have."""
+    return {
+        "source": source,
+        "fingerprint": split.fingerprint(),
+        "split": split.made_by,
+        "users": split.n_users,
+        "items": split.n_items,
+        "held_out_only_users": len(split.user_ids) - split.n_users,
+        "held_out_only_items": len(split.item_ids) - split.n_items,
+        "train": len(split.train),
+        "valid": len(split.valid),
+        "test": len(split.test),
+        "facts": list(split.facts),
+    }
+
+
+def describe_versions() -> dict[str, str]:
+    return {
+        "pspns": pspns.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def describe_machine(device: torch.device) -> dict[str, Any]:
+    return {
+        "system": platform.platform(),
+        "processor": platform.machine(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": torch.get_num_threads(),
     }
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,11 @@ import polars as pl
 import torch
 from safetensors import SafetensorError
 
-from pspns.errors import DataError, PspnsError, SettingsError
+from pspns.errors import DataError, PspnsError
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.json_files import read_json, write_json
 from pspns.model_files import id_column, read_model, write_model
+from pspns.new_folder import FolderKind, new_folder
 from pspns.recommender import Recommender
 from pspns.record import describe_run
 from pspns.run import Judged, Run, choose_device
@@ -29,35 +28,15 @@ RESULT = "result.json"
 METRICS = "metrics.jsonl"
 PER_USER = "per_user.parquet"
 MODEL = "model"
-FILES = {RESULT, METRICS, PER_USER, MODEL}
+RUN = FolderKind("run", RESULT, frozenset({METRICS, PER_USER, MODEL}))
 RESULT_KEYS = ("protocol", "model", "data", "evaluated", "seeds", "settings", "baselines", "valid", "test",
                "test_other_masks", "chosen_on_validation", "steps", "best_step", "positives")  # fmt: skip
 """What must be in a result for it to be one."""
 
 
-@contextmanager
-def new_run_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_run_folder(target: Path, *, overwrite: bool = False) -> AbstractContextManager[Path]:
     """A folder to fill, which moves to `target` if the block ends well and leaves nothing behind if it does not."""
-    target = target.absolute()
-    partial = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    made: list[Path] = []
-    try:
-        try:
-            _check_free(target, overwrite=overwrite)
-            made += [parent for parent in target.parents if not parent.exists()]
-            partial.mkdir(parents=True)
-        except OSError as error:
-            raise SettingsError(f"cannot write to {target.parent}: {error.strerror}; choose another --out") from error
-        yield partial
-        try:
-            _put_in_place(partial, target, overwrite=overwrite)
-        except OSError as error:
-            raise SettingsError(f"cannot write {target}: {error.strerror}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        for parent in made:
-            with suppress(OSError):  # it holds something by now, the finished run for one
-                parent.rmdir()
+    return new_folder(target, RUN, overwrite=overwrite)
 
 
 def write_run(run: Run, folder: Path) -> None:
@@ -74,7 +53,7 @@ def write_run(run: Run, folder: Path) -> None:
 
 def read_result(folder: Path) -> dict[str, Any]:
     """`result.json` of a run's folder."""
-    if not _is_run(folder):
+    if not RUN.is_kind_of(folder):
         raise DataError(f"{folder} is not a run's folder: it has no {RESULT}; give a folder that `pspns train` wrote")
     result = read_json(folder / RESULT)
     if missing := [key for key in RESULT_KEYS if key not in result]:
@@ -181,33 +160,3 @@ def _write_history(run: Run, path: Path) -> None:
                     "valid": {name: value for name, value in metrics.items() if math.isfinite(value)},
                 }
                 file.write(json.dumps(line, allow_nan=False) + "\n")
-
-
-def _check_free(target: Path, *, overwrite: bool) -> None:
-    """Nothing is ever replaced but a whole run, and that only if asked to."""
-    if not target.exists():
-        return
-    if not overwrite:
-        raise SettingsError(f"{target} exists already; choose another --out, or say --overwrite")
-    if not _is_run(target):
-        raise SettingsError(f"{target} is not overwritten: it has no {RESULT}, so it is no run; choose another --out")
-    if others := {path.name for path in target.iterdir()} - FILES:
-        raise SettingsError(f"{target} is not overwritten: it holds {min(others)}, which no run wrote; move that away")
-
-
-def _put_in_place(partial: Path, target: Path, *, overwrite: bool) -> None:
-    if not (overwrite and target.exists()):
-        partial.replace(target)  # fails if somebody else has put something there meanwhile
-        return
-    replaced = target.with_name(f"{partial.name}.old")
-    target.replace(replaced)
-    try:
-        partial.replace(target)
-    except OSError:
-        replaced.replace(target)
-        raise
-    shutil.rmtree(replaced)
-
-
-def _is_run(folder: Path) -> bool:
-    return (folder / RESULT).is_file()

@@ -1,12 +1,15 @@
 """Held-out data must not touch what is built: scrambling them 200 times changes no bit of it."""
 
 import hashlib
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import torch
 from toy import given_split, random_pairs
 
+from pspns import spectral
+from pspns.components import find_part, part_names
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Part
 from pspns.evaluation.protocol import find_protocol
@@ -15,11 +18,15 @@ from pspns.models.ease import Ease
 from pspns.models.mf import MatrixFactorisation
 from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
+from pspns.positives._proposals import GlobalPattern
+from pspns.positives.psp import PspPositives
 from pspns.run import build_world, make_split, run
 from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
+from pspns.weightings.log import LogWeighting
 
 N_USERS, N_ITEMS, N_PAIRS = 25, 20, 120
+MEMORY = MemoryBudget(torch.device("cpu"))
 
 
 def digest(*arrays) -> str:
@@ -54,9 +61,10 @@ def scrambled(seed: int) -> GivenSplit:
     return GivenSplit(interactions, np.array([place[str(u), str(i)] for u, i in ids], np.int8), "scrambled")
 
 
-def settings(model, protocol="strict") -> Settings:
+def settings(model, protocol="strict", **parts) -> Settings:
     return Settings(
         model=model,
+        **parts,
         training=TrainingSettings(steps=12, batch_size=64),
         evaluation=EvaluationSettings(k=(5,), select_by="recall@5", inactive=5),
         run=RunSettings(protocol=protocol, seeds=(0, 1), device="cpu", baselines=False),
@@ -69,18 +77,26 @@ def test_the_scrambling_does_scramble():
     assert len({len(split.item_ids) for split in splits}) > 1
 
 
+MF = MatrixFactorisation(embedding_size=8)
+
+
 @pytest.mark.parametrize(
-    "model",
-    [MatrixFactorisation(embedding_size=8), SvdRanking(rank=4), Ease(l2=10.0), Popular()],
-    ids=lambda m: type(m).__name__,
+    "chosen",
+    [
+        settings(MF),
+        settings(MF, positives=PspPositives(rank=4), weighting=LogWeighting()),
+        settings(SvdRanking(rank=4)),
+        settings(Ease(l2=10.0)),
+        settings(Popular()),
+    ],
+    ids=lambda chosen: f"{type(chosen.model).__name__} on {type(chosen.positives).__name__}",
 )
-def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(model):
+def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(chosen):
     found = set()
     for seed in range(200):
-        data = scrambled(seed)
-        finished = run(data, settings(model))
+        finished = run(scrambled(seed), chosen)
         split = finished.split
-        world = build_world(split, settings(model), finished.protocol, MemoryBudget(torch.device("cpu")))
+        world = build_world(split, chosen, finished.protocol, MEMORY)
         found.add(
             (
                 digest([str(i) for i in split.user_ids[: split.n_users]]),
@@ -92,6 +108,44 @@ def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(model):
             )
         )
     assert len(found) == 1
+
+
+def worlds_found(protocol: str, builders: dict, n: int) -> dict[str, set[str]]:
+    """Builder → the different worlds that `n` scramblings make of it."""
+    found = {name: set() for name in builders}
+    for seed in range(n):
+        split = make_split(scrambled(seed), settings(Popular(), protocol), find_protocol(protocol))
+        for name, builder in builders.items():
+            chosen = settings(Popular(), protocol, positives=builder, weighting=LogWeighting())
+            world = build_world(split, chosen, find_protocol(protocol), MEMORY)
+            built = [getattr(world.pairs, field.name) for field in fields(world.pairs)]
+            found[name].add(digest(*built, world.user_weights, world.rejected.keys, world.n_dropped))
+    return found
+
+
+def all_builders() -> dict:
+    parts = {name: find_part("positives", name) for name in part_names("positives")}
+    return {name: part(rank=4) if issubclass(part, GlobalPattern) else part() for name, part in parts.items()}
+
+
+def test_scrambling_changes_no_bit_of_any_positives():
+    found = worlds_found("strict", all_builders(), 200)
+    assert {name: len(worlds) for name, worlds in found.items()} == dict.fromkeys(found, 1)
+    assert len(set.union(*found.values())) == len(found), "builders that all make the same would prove little"
+
+
+def test_scrambling_changes_no_bit_of_what_the_randomized_svd_proposes(monkeypatch):
+    exact = worlds_found("strict", {"psp": PspPositives(rank=4)}, 1)
+    monkeypatch.setattr(spectral, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(spectral, "POWER_PASSES", 0)  # or so small a matrix would be decomposed exactly anyway
+    found = worlds_found("strict", {"psp": PspPositives(rank=4)}, 200)
+    assert len(found["psp"]) == 1
+    assert found != exact
+
+
+def test_the_canary_hears_the_published_rule_drop_held_out_pairs():
+    found = worlds_found("published", {"psp": PspPositives(rank=4)}, 5)
+    assert len(found["psp"]) > 1
 
 
 def test_the_order_of_rows_changes_nothing():

@@ -33,6 +33,17 @@ def test_exact_equals_lapack(shape):
     np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-5)
 
 
+def test_exact_where_asked_for_whatever_the_size(monkeypatch):
+    matrix = random_matrix(60, 40, 0.1)
+    small = truncated_svd(matrix, 12, np.random.default_rng(0))
+    monkeypatch.setattr(spectral, "EXACT_UP_TO", 0)
+    asked_for = truncated_svd(matrix, 12, np.random.default_rng(1), exact=True)
+    randomized = truncated_svd(matrix, 12, np.random.default_rng(1))
+    for one, two, three in zip(small, asked_for, randomized, strict=True):
+        assert torch.equal(one, two)
+        assert not torch.equal(one, three)
+
+
 def test_randomized_equals_a_float64_implementation_with_the_same_start(monkeypatch):
     matrix, rank = random_matrix(300, 200, 0.05), 10
     monkeypatch.setattr(spectral, "EXACT_UP_TO", 0)

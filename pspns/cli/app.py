@@ -103,6 +103,48 @@ def train(
     train_and_show(options, context.args, recipe, config, out, overwrite=overwrite)
 
 
+@app.command(
+    cls=Command,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Every other setting of data, positives, weighting and run is an option too: --neighbours fixed, "
+    "--columns user=visitor,item=thing. `pspns list settings` shows all.",
+)
+def build(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Folder to write; must not exist yet.", show_default=False)],
+    data: Annotated[str | None, typer.Option(help="A file or a name: every row; a folder: its train part.")] = None,
+    positives: Annotated[str | None, typer.Option(help="Which pairs; `pspns list positives` shows all.")] = None,
+    weighting: Annotated[str | None, typer.Option(help="User weights: none, log, inverse-sqrt, …")] = None,
+    rank: Annotated[str | None, typer.Option(help="Singular values kept (q in the paper).")] = None,
+    copies: Annotated[str | None, typer.Option(help="Copies of pairs observed and proposed (s).")] = None,
+    sensitivity: Annotated[str | None, typer.Option(help="How strongly activity counts (a).")] = None,
+    recipe: Annotated[str, typer.Option(help="A named bundle of settings.")] = "paper",
+    protocol: Annotated[str | None, typer.Option(help="strict (default), or published, which needs a folder.")] = None,
+    data_seed: Annotated[str | None, typer.Option(help="Drives the SVD.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options here win over it.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
+    threads: Annotated[str | None, typer.Option(help="CPU threads.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier build in --out.")] = False,
+) -> None:
+    """Build positive pairs, copies and user weights for any trainer, and write them as Parquet."""
+    from pspns.cli.build import build_and_show
+
+    given = {
+        "data": data,
+        "positives": positives,
+        "weighting": weighting,
+        "rank": rank,
+        "copies": copies,
+        "sensitivity": sensitivity,
+        "protocol": protocol,
+        "data-seed": data_seed,
+        "device": device,
+        "threads": threads,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    build_and_show(options, context.args, recipe, config, out, overwrite=overwrite)
+
+
 @app.command(cls=Command)
 def evaluate(
     folder: OneRun,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pspns.positives._proposals import GlobalPattern
 from pspns.shapes import World
 from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
@@ -11,7 +13,9 @@ from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
 
 def describe_positives(world: World, builder: Any) -> dict[str, Any]:
     """Counts of the pairs, how the SVD was made and how far two of its seeds agree, and the users' weights."""
-    pairs, weights = world.pairs, world.user_weights[world.user_weights > 0]
+    pairs = world.pairs
+    # Of users with pairs; a weight may be 0 all the same, where it is too small for float32.
+    weights = world.user_weights[np.unique(pairs.users)]
     facts: dict[str, Any] = {
         "pairs": len(pairs),
         "visits_an_epoch": pairs.n_visits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from pspns.shapes import Ground
 from pspns.spectral import EXACT_UP_TO, truncated_svd
 from pspns.top_k import MAX_ROWS, MIN_ROWS, best_items
 
+Neighbours = Literal["degree", "fixed", "share"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalPattern:
@@ -25,7 +27,7 @@ class GlobalPattern:
 
     rank: int = 50
     """Singular values kept, q in the paper."""
-    neighbours: Literal["degree", "fixed", "share"] = "degree"
+    neighbours: Neighbours = "degree"
     """How many items are proposed to a user: as many as they have, a fixed number, or a share of what they have."""
     neighbour_count: int = 20
     """The number for neighbours = fixed."""
@@ -39,6 +41,8 @@ class GlobalPattern:
     def __post_init__(self) -> None:
         if self.rank < 1:
             raise SettingsError(f"rank must be at least 1, got {self.rank}; raise [positives] rank")
+        if self.neighbours not in get_args(Neighbours):
+            raise SettingsError(f"neighbours must be one of {', '.join(get_args(Neighbours))}, got '{self.neighbours}'")
         if self.neighbour_count < 1:
             raise SettingsError(f"neighbour_count must be at least 1, got {self.neighbour_count}")
         if not 0 < self.neighbour_share <= 1:
@@ -77,7 +81,8 @@ class GlobalPattern:
             case "fixed":
                 counts = np.full(ground.n_users, self.neighbour_count)
             case "share":
-                counts = np.ceil(degrees * self.neighbour_share).astype(np.int64)
+                # A hair less, or rounding makes 0.07 · 100 more than 7, and so 8.
+                counts = np.ceil(degrees * self.neighbour_share * (1 - 1e-12))
         return np.minimum(counts, ground.n_items).astype(np.int64)
 
 

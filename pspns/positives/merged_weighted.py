@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +10,9 @@ from pspns.errors import SettingsError
 from pspns.positives._merge import merge
 from pspns.positives._proposals import GlobalPattern
 from pspns.shapes import Ground, PositivePairs
+
+# Times a user's weight it must still be a float32.
+MOST_WEIGHT = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,10 @@ class MergedWeightedPositives(GlobalPattern):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.agreed_weight < math.inf:
-            raise SettingsError(f"agreed_weight must be above 0, got {self.agreed_weight:g}")
+        if not 0 < self.agreed_weight <= MOST_WEIGHT:
+            raise SettingsError(
+                f"agreed_weight must be above 0 and at most {MOST_WEIGHT:,}, got {self.agreed_weight:g}"
+            )
 
     def build(self, ground: Ground) -> PositivePairs:
         merged = merge(ground, self.propose(ground))

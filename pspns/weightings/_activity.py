@@ -22,7 +22,7 @@ class ActivityWeighting:
     def __post_init__(self) -> None:
         if not 0 < self.sensitivity < math.inf:
             raise SettingsError(
-                f"sensitivity must be above 0, got {self.sensitivity:g}; change [weighting] sensitivity"
+                f"sensitivity must be a finite number above 0, got {self.sensitivity:g}; change [weighting] sensitivity"
             )
 
     def weights(self, n_pairs: Ints) -> NDArray[np.float32]:

@@ -70,6 +70,78 @@ class TestTraining:
         assert "must not be compared with strict ones" in done.out
 
 
+class TestPositives:
+    def test_the_recipe_of_the_paper(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        out = tmp_path / "run"
+        done = command("train", "--data", clicks_file, "--recipe", "paper", "--rank", 5, "--out", out, *QUICK)
+        assert done.code == 0, done.err
+        result = json.loads((out / "result.json").read_text())
+        settings, facts = result["settings"], result["positives"]
+        assert {key: settings["positives"][key] for key in ("name", "rank", "copies", "neighbours")} == {
+            "name": "psp",
+            "rank": 5,
+            "copies": 3,
+            "neighbours": "degree",
+        }
+        assert settings["weighting"] == {"name": "log", "sensitivity": 0.01}
+        assert facts["observed"] == result["data"]["train"]
+        assert facts["pairs"] == facts["observed"] + facts["injected"]
+        assert facts["visits_an_epoch"] == facts["pairs"] + 2 * facts["agreed"]
+        assert facts["injected"] > 0
+        assert facts["dropped_because_held_out"] == 0
+        assert facts["svd"] == {
+            "rank": 5,
+            "exact": True,
+            "oversampling": None,
+            "power_passes": None,
+            "seed_agreement": 1.0,
+        }
+        assert f"{facts['agreed']:,} agreed, {facts['injected']:,} injected" in done.err
+
+    def test_parts_chosen_one_by_one(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        words = ("--positives", "psp", "--weighting", "log", "--copies", 2, "--positives.rank", 4, "--sensitivity", 0.5)
+        done = command("train", "--data", clicks_file, *words, "--out", tmp_path / "run", *QUICK)
+        assert done.code == 0, done.err
+        settings = settings_of(tmp_path / "run")
+        assert (settings["positives"]["copies"], settings["positives"]["rank"]) == (2, 4)
+        assert settings["weighting"] == {"name": "log", "sensitivity": 0.5}
+        facts = json.loads((tmp_path / "run" / "result.json").read_text())["positives"]
+        assert facts["visits_an_epoch"] == facts["pairs"] + facts["agreed"]
+
+    def test_positives_change_what_is_learned(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        figures = []
+        for words in (("--positives", "observed"), ("--positives", "psp", "--rank", 4), ("--weighting", "log")):
+            out = tmp_path / f"run{len(figures)}"
+            done = command("train", "--data", clicks_file, *words, "--learning-rate", 0.1, "--out", out, *QUICK)
+            assert done.code == 0, done.err
+            figures.append(json.loads((out / "result.json").read_text())["test"])
+        assert figures[0] != figures[1]
+        assert figures[0] != figures[2]
+
+    @pytest.mark.parametrize("protocol", ["strict", "published"])
+    def test_judging_again_gives_the_same_figures(
+        self, command: Cli, clicks_file: Path, tmp_path: Path, protocol: str
+    ) -> None:
+        words = ("--recipe", "paper", "--rank", 5, "--protocol", protocol, "--seeds", "0,1", "--k", "5,20")
+        done = command("train", "--data", clicks_file, *words, "--out", tmp_path / "run", *QUICK)
+        assert done.code == 0, done.err
+        before = json.loads((tmp_path / "run" / "result.json").read_text())
+        after = json.loads(command("evaluate", tmp_path / "run", "--k", "5,20", "--json").out)
+        for key in ("valid", "test", "test_other_masks", "groups", "protocol", "data", "positives"):
+            assert after[key] == before[key]
+        # The mask of published holds the constructed pairs, so it is felt in the figures.
+        assert (before["positives"]["dropped_because_held_out"] > 0) == (protocol == "published")
+        assert before["test"] != before["test_other_masks"]["train"]
+
+    def test_settings_of_another_builder_are_refused(self, command: Cli, tmp_path: Path) -> None:
+        done = command("train", "--data", "no-such-file.csv", "--out", tmp_path / "run", "--copies", 2)
+        assert done.code == 2
+        assert "--copies is a setting of positives agreement or psp or repeated, but positives is observed" in done.err
+        done = command("train", "--data", "no-such-file.csv", "--out", tmp_path / "run", "--sensitivity", 2)
+        assert done.code == 2
+        assert "but weighting is none; choose" in done.err
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("words", "complaint"),
