@@ -16,7 +16,7 @@ from pspns.data.carve import carve_validation
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Pairs, Part, Split
 from pspns.data.splits.random import RandomSplit
-from pspns.errors import SettingsError
+from pspns.errors import DataError, SettingsError
 from pspns.evaluation.protocol import Known, Protocol, find_protocol
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.item_sets import ItemSets
@@ -152,6 +152,8 @@ def build_world(split: Split, settings: Settings, protocol: Protocol, memory: Me
     positives = built
     if protocol.drop_held_out:
         positives = built.without(ItemSets(split.n_users, split.n_items, split.valid, split.test))
+    if len(positives) == 0:
+        raise DataError("no training pair is left: the protocol dropped all of them because they are held out")
     # Counted after dropping: what is held out must not be felt in a weight either.
     n_pairs = np.bincount(positives.users, minlength=split.n_users)
     return World(

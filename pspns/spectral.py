@@ -29,9 +29,14 @@ def truncated_svd(
     Exact where the smaller side has at most 1,000 rows, or where asked for; otherwise randomized (Halko, Martinsson,
     Tropp 2011) with 10 extra columns and 7 power passes.
     """
-    if exact or min(matrix.shape) <= EXACT_UP_TO:
+    if is_exact(matrix.shape, exact=exact):
         return _exact(matrix, rank, device)
     return _randomized(Normalised(matrix, device), rank, rng)
+
+
+def is_exact(shape: tuple[int, int], *, exact: bool = False) -> bool:
+    """Is the SVD of a matrix of this shape exact, because it is small or because that was asked for?"""
+    return exact or min(shape) <= EXACT_UP_TO
 
 
 def normalise(matrix: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pspns.positives._proposals import GlobalPattern
 from pspns.shapes import World
-from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
+from pspns.spectral import OVERSAMPLING, POWER_PASSES, is_exact
 
 
 def describe_positives(world: World, builder: Any) -> dict[str, Any]:
@@ -31,12 +31,12 @@ def describe_positives(world: World, builder: Any) -> dict[str, Any]:
         },
     }
     if isinstance(builder, GlobalPattern):
-        is_exact = builder.exact or min(world.n_users, world.n_items) <= EXACT_UP_TO
+        exact = is_exact((world.n_users, world.n_items), exact=builder.exact)
         facts["svd"] = {
             "rank": builder.rank,
-            "exact": is_exact,
-            "oversampling": None if is_exact else OVERSAMPLING,
-            "power_passes": None if is_exact else POWER_PASSES,
+            "exact": exact,
+            "oversampling": None if exact else OVERSAMPLING,
+            "power_passes": None if exact else POWER_PASSES,
             "seed_agreement": builder.seed_agreement(world),
         }
     return facts

@@ -15,7 +15,7 @@ from pspns.data.split import Pairs
 from pspns.errors import SettingsError
 from pspns.rng import host_stream
 from pspns.shapes import Ground
-from pspns.spectral import EXACT_UP_TO, truncated_svd
+from pspns.spectral import is_exact, truncated_svd
 from pspns.top_k import MAX_ROWS, MIN_ROWS, best_items
 
 Neighbours = Literal["degree", "fixed", "share"]
@@ -55,6 +55,8 @@ class GlobalPattern:
             raise SettingsError(
                 f"rank must be at most min(n_users, n_items) = {limit}, got {self.rank}; lower [positives] rank"
             )
+        if self.exact:  # the Gram matrix of the smaller side, its eigenvectors, and LAPACK's workspace, in float64
+            ground.memory.check(4 * 8 * limit**2, f"an exact SVD with {limit:,} users or items")
         matrix = ground.train.matrix(ground.n_users, ground.n_items)
         rng = host_stream(ground.data_seed, stream)
         U, S, V = truncated_svd(matrix, self.rank, rng, ground.device, exact=self.exact)
@@ -65,7 +67,7 @@ class GlobalPattern:
 
     def seed_agreement(self, ground: Ground) -> float:
         """The share of proposed pairs that another start of the randomized SVD proposes too; 1 where it is exact."""
-        if self.exact or min(ground.n_users, ground.n_items) <= EXACT_UP_TO:
+        if is_exact((ground.n_users, ground.n_items), exact=self.exact):
             return 1.0
         one, two = (
             pairs.users * ground.n_items + pairs.items
