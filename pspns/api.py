@@ -158,7 +158,8 @@ def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> 
     The answer has the form of `result.json`.
     """
     before = model.result
-    layers = [from_tables("result.json", before["settings"])]
+    # Only what judging needs: naming a part of another package in a result must not import it.
+    layers = [from_tables("result.json", {section: before["settings"][section] for section in ("run", "evaluation")})]
     if k is not None:
         layers.append(Layer("evaluate", {"k": k}))
     settings = resolve(*layers)
@@ -167,17 +168,10 @@ def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> 
     rankings = prepare_rankings(model.split, settings, protocol, model.positives, memory)
     fitted = Fitted(model.scorer, before["chosen_on_validation"], before["steps"], before["best_step"])
     judged = judge(before["model"], fitted, rankings)
-    return describe_run(
-        Run(
-            settings,
-            protocol,
-            model.split,
-            model.positives,
-            before["positives"],
-            rankings,
-            judged,
-            [],
-            {},
-            model.device,
-        )
+    run_again = Run(
+        settings, protocol, model.split, model.positives, before["positives"], rankings, judged, [], {}, model.device
     )
+    found = describe_run(run_again)
+    found["settings"] = {**before["settings"], "evaluation": found["settings"]["evaluation"]}
+    found["data"] = before["data"]
+    return found

@@ -12,7 +12,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from pspns.components import find_part
+from pspns.components import find_part, part_names
 from pspns.data.interactions import Ids
 from pspns.data.split import Pairs, Split
 from pspns.errors import DataError, SettingsError
@@ -126,6 +126,12 @@ def _read_pairs(path: Path, tensors: dict[str, torch.Tensor], part: str, user_id
 
 
 def _read_scorer(folder: Path, manifest: dict[str, Any], split: Split, device: torch.device | str) -> Scorer:
+    if manifest["model"] not in part_names("models"):
+        # A name such as module:Class would import code of whoever wrote the folder.
+        raise DataError(
+            f"{folder / MANIFEST}: model is '{manifest['model']}'; only models of this package are opened: "
+            f"{', '.join(part_names('models'))}"
+        )
     tensors = _load_tensors(folder / TENSORS, device)
     try:
         scorer: Scorer = find_part("models", manifest["model"]).scorer.from_tensors(tensors)

@@ -51,7 +51,7 @@ def new_folder(target: Path, kind: FolderKind, *, overwrite: bool = False) -> It
 
 def _check_free(target: Path, kind: FolderKind, *, overwrite: bool) -> None:
     """Nothing is ever replaced but a whole folder of the same kind, and that only if asked to."""
-    if not target.exists():
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
         return
     if not overwrite:
         raise SettingsError(f"{target} exists already; choose another --out, or say --overwrite")
@@ -66,7 +66,7 @@ def _check_free(target: Path, kind: FolderKind, *, overwrite: bool) -> None:
 
 
 def _put_in_place(partial: Path, target: Path, *, overwrite: bool) -> None:
-    if not (overwrite and target.exists()):
+    if not (overwrite and target.exists() and any(target.iterdir())):
         partial.replace(target)  # fails if somebody else has put something there meanwhile
         return
     replaced = target.with_name(f"{partial.name}.old")

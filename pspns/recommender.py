@@ -76,6 +76,8 @@ class Recommender:
         k = min(k, self.split.n_items)
         ids = self.split.user_ids
         if items is not None:
+            if users is not None and self.knows_user(users):
+                raise SettingsError(f"user {users!r} is in the data with items of their own; leave items out")
             new_user = "new user" if users is None else _as_stored(users, ids)
             return self._frame(_user_column([new_user], ids), [self._fold_in_new(items, k, exclude)])
         if users is None:

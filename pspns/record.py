@@ -16,11 +16,13 @@ from pspns.data.split import Split
 from pspns.evaluation.groups import deciles, least_active
 from pspns.evaluation.ranking import FullRanking, Ranked, mean_in_shards
 from pspns.run import Judged, Run
+from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
 
 
 def describe_run(run: Run) -> dict[str, Any]:
     """The content of `result.json`."""
-    split, chooser = run.split, run.model.valid or run.model.test
+    split = run.split
+    chooser = run.model.valid if run.protocol.select_on == "valid" else run.model.test
     return {
         "protocol": {
             "name": run.protocol.name,
@@ -45,6 +47,7 @@ def describe_run(run: Run) -> dict[str, Any]:
         "baselines": {judged.name: _figures(judged) for judged in run.baselines},
         "baselines_left_out": run.left_out,
         "settings": run.settings.as_dict(),
+        "svd": {"oversampling": OVERSAMPLING, "power_passes": POWER_PASSES, "exact_up_to": EXACT_UP_TO},
         "seconds": {stage: round(seconds, 3) for stage, seconds in run.seconds.items()},
         "versions": describe_versions(),
         "machine": describe_machine(run.device),

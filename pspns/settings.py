@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from pspns.components import find_part, part_name
+from pspns.components import find_part, part_name, part_names
 from pspns.data.columns import ROLES
 from pspns.errors import SettingsError, blaming, unknown_name
 from pspns.evaluation.protocol import find_protocol
@@ -49,7 +49,7 @@ class EvaluationSettings:
     select_by: str = "recall@20"
     """The metric that chooses the best step on validation."""
     inactive: int = 1000
-    """How many of the least active users are judged apart."""
+    """How many of the least active users are judged apart, where there are more users than that."""
 
     def __post_init__(self) -> None:
         if not self.k or min(self.k) < 1:
@@ -58,7 +58,8 @@ class EvaluationSettings:
             raise SettingsError(f"inactive must be at least 0, got {self.inactive}; change [evaluation] inactive")
         metric, _, cutoff = self.select_by.partition("@")
         with blaming("select_by"):
-            find_part("metrics", metric)
+            if metric not in part_names("metrics"):
+                raise unknown_name("metric", metric, part_names("metrics"))
         if not cutoff.isdecimal() or int(cutoff) < 1:
             raise SettingsError(f"select_by must be a metric and a cut-off such as recall@20, got '{self.select_by}'")
 

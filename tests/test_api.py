@@ -103,8 +103,14 @@ class TestOptions:
 
 class TestOut:
     def test_the_place_is_checked_before_anything_is_done(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.txt").touch()
         with pytest.raises(SettingsError, match="exists already"):
             fit("/no/such/file.csv", out=tmp_path)
+
+    def test_an_empty_folder_is_a_place_like_any_other(self, tmp_path: Path) -> None:
+        (tmp_path / "run").mkdir()
+        fit("planted-clustered", model="popular", baselines=False, threads=1, out=tmp_path / "run")
+        assert (tmp_path / "run" / "result.json").is_file()
 
     def test_a_failing_run_leaves_nothing_behind(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="no file, folder or data set"):
@@ -172,3 +178,29 @@ def test_the_package_shows_its_face() -> None:
     assert isinstance(pspns.load(sparse.csr_array(np.eye(2))), Interactions)
     with pytest.raises(AttributeError, match="no attribute 'fitt'"):
         pspns.fitt  # noqa: B018
+
+
+def test_a_result_that_names_foreign_code_does_not_run_it(tmp_path, monkeypatch):
+    """Neither the manifest's model nor any part in result.json may import what somebody else wrote."""
+    (tmp_path / "payload.py").write_text("raise SystemExit('foreign code ran')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fit("planted-clustered", model="popular", threads=1, baselines=False, out=tmp_path / "run")
+    result_path, manifest_path = tmp_path / "run" / "result.json", tmp_path / "run" / "model" / "manifest.json"
+    result = json.loads(result_path.read_text())
+    for section in ("negatives", "positives", "start", "model", "split", "weighting"):
+        result["settings"].setdefault(section, {})["name"] = "payload:X"
+    result_path.write_text(json.dumps(result))
+    assert evaluate(open_model(tmp_path / "run"))["test"]
+    manifest = json.loads(manifest_path.read_text())
+    manifest["model"] = "payload:X"
+    manifest_path.write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="only models of this package are opened"):
+        open_model(tmp_path / "run")
+
+
+def test_without_validation_the_first_replica_is_served():
+    model = fit(
+        "planted-clustered", model="mf", steps=5, seeds=[3, 4, 5], split="random", valid_share=0.0, baselines=False,
+        threads=1,
+    )  # fmt: skip
+    assert model.result["served_replica"] == 0

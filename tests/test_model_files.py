@@ -87,7 +87,7 @@ def test_a_missing_or_cut_file_is_refused(run: Path, name: str) -> None:
         ({"sha256": {}}, "expected checksums of"),
         ({"sha256": dict.fromkeys((*FILES, "../../etc/passwd"), "0")}, "expected checksums of"),
         ({"sha256": dict.fromkeys(FILES[1:], "0")}, "expected checksums of"),
-        ({"model": "mff"}, "model is 'mff': no models named 'mff'"),
+        ({"model": "mff"}, "model is 'mff'; only models of this package are opened"),
         ({"model": None}, "model is None, expected str"),
         ({"model": "os:getcwd"}, "model is 'os:getcwd'"),
         ({"n_users": 3}, "n_users is 3, but train has"),

@@ -209,7 +209,7 @@ class TestValues:
             ("threads", "0", "--threads must be at least 1, got 0"),
             ("memory-gib", "0", "--memory-gib must be above 0, got 0"),
             ("k", "0", "--k must be whole numbers of at least 1"),
-            ("select-by", "recal@20", "--select-by: no metrics named 'recal'"),
+            ("select-by", "recal@20", "--select-by: no metric named 'recal'"),
             ("protocol", "strikt", "--protocol: no protocol named 'strikt'"),
             ("columns", "usr=a", "--columns: no column role named 'usr'"),
         ],

@@ -85,6 +85,7 @@ class TestNewRunFolder:
 
     def test_what_no_run_wrote_is_never_replaced(self, tmp_path: Path) -> None:
         (tmp_path / "photos").mkdir()
+        (tmp_path / "photos" / "cat.png").touch()
         (tmp_path / "file").write_text("mine")
         notes = look_like_a_run(tmp_path / "run") / "notes.txt"
         notes.write_text("mine")

@@ -148,7 +148,7 @@ def build(
 @app.command(cls=Command)
 def evaluate(
     folder: OneRun,
-    k: Annotated[str, typer.Option("--k", "-k", help="List lengths, such as 20,30.")] = "20,30",
+    k: Annotated[str | None, typer.Option("--k", "-k", help="List lengths, such as 20,30; unset: the run's.")] = None,
     as_json: Json = False,
 ) -> None:
     """Judge a trained model again, at other list lengths, by user group and under other masks."""

@@ -13,10 +13,11 @@ from pspns.options import command_line, resolve
 from pspns.report.words import cell, title
 
 
-def evaluate_and_show(folder: Path, k: str, *, as_json: bool) -> None:
-    """Every held-out part under its masks, and the test by activity of the users."""
-    cutoffs = resolve(command_line({"k": k})).evaluation.k
-    found = evaluate(open_model(folder), cutoffs)
+def evaluate_and_show(folder: Path, k: str | None, *, as_json: bool) -> None:
+    """Every held-out part under its masks, and the test by activity of the users; without `k`, at the run's own."""
+    asked = None if k is None else resolve(command_line({"k": k})).evaluation.k
+    found = evaluate(open_model(folder), asked)
+    cutoffs = found["settings"]["evaluation"]["k"]
     if not found["test"]:
         raise SettingsError(f"{folder} has no test part (it was trained on everything), so there is nothing to judge")
     if as_json:
@@ -28,8 +29,9 @@ def evaluate_and_show(folder: Path, k: str, *, as_json: bool) -> None:
         **{f"test, mask {mask}": figures for mask, figures in found["test_other_masks"].items()},
         "validation": found["valid"],
     }
+    n_values = len(next(iter(found["test"].values()))["per_seed"])
     show_table(
-        f"{found['model']}, protocol {found['protocol']['name']}, mean over {len(found['seeds'])} seed(s), in percent",
+        f"{found['model']}, protocol {found['protocol']['name']}, mean over {n_values} seed(s), in percent",
         ["metric", *(part for part, figures in parts.items() if figures)],
         [[title(name), *(_mean(name, figures) for figures in parts.values() if figures)] for name in metrics],
     )

@@ -67,10 +67,15 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 
 
 @contextmanager
-def training_progress(select_by: str) -> Iterator[Watch]:
-    """A bar in a terminal, a plain line for each evaluation elsewhere."""
+def training_progress(select_by: str, part: str) -> Iterator[Watch]:
+    """A bar in a terminal, a plain line for each evaluation elsewhere; `part` is the one that chooses."""
+    select_by_part = f"{select_by} on {part}"
     if not messages.is_terminal:
-        yield lambda step, last_step, evaluation: say(_line(evaluation, select_by)) if evaluation else None
+        yield (
+            lambda step, last_step, evaluation: (
+                say(_line(evaluation, select_by, select_by_part)) if evaluation else None
+            )
+        )
         return
     columns = (TextColumn("training"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn())
     with Progress(*columns, console=messages, transient=True) as bars:
@@ -81,7 +86,7 @@ def training_progress(select_by: str) -> Iterator[Watch]:
             # Ten times a second is enough for the eye; a step may take a thousandth.
             now = time.monotonic()
             if evaluation:
-                bars.update(bar, state=_line(evaluation, select_by))
+                bars.update(bar, state=_line(evaluation, select_by, select_by_part))
             if evaluation or now - shown[0] > 0.1:
                 bars.update(bar, completed=step, total=last_step)
                 shown[0] = now
@@ -89,8 +94,8 @@ def training_progress(select_by: str) -> Iterator[Watch]:
         yield watch
 
 
-def _line(evaluation: Evaluation, select_by: str) -> str:
+def _line(evaluation: Evaluation, select_by: str, shown_as: str) -> str:
     values = [metrics[select_by] for metrics in evaluation.metrics.values() if select_by in metrics]
     losses = list(evaluation.losses.values())
-    shown = f"{select_by} on validation {' '.join(f'{100 * value:.2f}' for value in values)}" if values else ""
+    shown = f"{shown_as} {' '.join(f'{100 * value:.2f}' for value in values)}" if values else ""
     return f"step {evaluation.step:,} ({evaluation.seconds:.0f} s) {shown} loss {sum(losses) / len(losses):.4f}"

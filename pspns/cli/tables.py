@@ -15,7 +15,9 @@ def show_comparison(table: Table, metric: str, cutoffs: Sequence[int]) -> None:
         cutoffs = cutoffs[:1]
     wanted = [f"{name}@{k}" for k in cutoffs for name in ("recall", "precision", "ndcg")]
     shown = [name for name in wanted if name in table.metrics()]
-    other = [name for name in (f"recall@{k}" for k in cutoffs) if name in table.metrics()]
+    if metric not in shown:  # the sentence below speaks of it
+        shown.insert(0, metric)
+    other = [metric]
     masks = list(table.rows[0].mean_other_masks)
     columns = ["model", "", *(title(name) for name in shown)]
     columns += [f"{title(name)} mask {mask}" for mask in masks for name in other[:1]]
@@ -31,6 +33,8 @@ def show_comparison(table: Table, metric: str, cutoffs: Sequence[int]) -> None:
     show_table(f"Test, protocol {table.protocol}, in percent", columns, rows, text_columns=2)
     tell(verdict(table, metric))
     tell(f"Data: {table.data}; {table.n_users:,} users have held-out items.")
+    if table.n_cold:
+        tell(f"{table.n_cold:,} of them are unknown to train: every model offers them what is popular.")
     if table.warning:
         tell(f"Protocol {table.protocol}: {table.warning}.")
     if masks:

@@ -12,6 +12,7 @@ from pspns.cli.screen import say, training_progress, warn
 from pspns.cli.tables import show_comparison
 from pspns.data.split import GivenSplit
 from pspns.errors import SettingsError, StoppedError
+from pspns.evaluation.protocol import find_protocol
 from pspns.options import command_line, read_recipe, read_settings_file, resolve
 from pspns.report.comparison import tables_of
 from pspns.run import Run, run
@@ -50,7 +51,8 @@ def _load_and_run(settings: Settings) -> Run:
     seconds_to_load = time.perf_counter() - began
     for fact in (data.interactions if isinstance(data, GivenSplit) else data).facts:
         say(fact)
-    with training_progress(settings.evaluation.select_by) as watch:
+    chooser = {"valid": "validation", "test": "the test"}[find_protocol(settings.run.protocol).select_on]
+    with training_progress(settings.evaluation.select_by, chooser) as watch:
         finished = run(data, settings, watch=watch, say=say)
     finished.seconds["load"] = seconds_to_load
     return finished

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pspns.components import find_part
+from pspns.components import find_part, part_names
 from pspns.data.interactions import Floats, Ints
 from pspns.data.split import Pairs
 from pspns.errors import SettingsError
@@ -18,7 +18,9 @@ from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.shapes import Scorer
 
-METRICS = ("recall", "precision", "ndcg", "hit-rate", "mrr", "map")
+# The usual ones first, then whatever else lies in the folder.
+USUAL = ("recall", "precision", "ndcg", "hit-rate", "mrr", "map")
+METRICS = (*USUAL, *(name for name in part_names("metrics") if name not in USUAL))
 # Sums over users run over shards of fixed size, so that they come out the same wherever the shards lie.
 SHARD_USERS = 4096
 

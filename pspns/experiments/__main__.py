@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pspns.components import find_part
 from pspns.data.arrays import read_arrays
-from pspns.errors import PspnsError
+from pspns.errors import PspnsError, SettingsError
 from pspns.json_files import write_json
 from pspns.record import describe_run
 from pspns.run import run
@@ -37,6 +37,10 @@ def main() -> None:
     options = parser.parse_args()
     try:
         first, _, last = options.seeds.partition("-")
+        if not (first + (last or "0")).isdecimal():
+            raise SettingsError(f"--seeds must be first-last, such as 0-2, got '{options.seeds}'")
+        if not options.out.absolute().parent.is_dir():
+            raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
         settings = Settings(
             data=DataSettings(source=options.data.stem),
             model=find_part("models", options.model)(),

@@ -63,8 +63,9 @@ class Ease:
             raise SettingsError(f"l2 must be above 0, got {self.l2:g}; raise [model] l2")
 
     def fit(self, world: World, trainer: Trainer) -> Fitted:
-        # The Gram matrix, its Cholesky factor, the inverse, and the best so far: four P × P tables of floats.
-        world.memory.check(4 * 4 * world.n_items**2, f"ease with {world.n_items:,} items")
+        # Seven P × P tables of floats at most: the Gram matrix, its regularised copy, the factor, the inverse as LAPACK
+        # leaves it and row by row, the candidate before this one and the best so far.
+        world.memory.check(7 * 4 * world.n_items**2, f"ease with {world.n_items:,} items")
         matrix = world.train.matrix(world.n_users, world.n_items)
         gram = torch.from_numpy((matrix.T @ matrix).toarray()).to(world.device)
         owned = ItemSets(world.n_users, world.n_items, world.train, device=world.device)

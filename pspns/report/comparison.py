@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class Row:
     label: str
     note: str  # what validation chose, how many seeds
     has_loop: bool  # is it trained step by step?
+    is_unfinished: bool  # was its best step its last, so that longer training might have helped?
     mean: dict[str, float]  # test metric@k → mean over seeds, under the protocol's mask
     spread: dict[str, float]  # … → standard deviation over seeds, where there are several
     mean_other_masks: dict[str, dict[str, float]]  # mask → metric@k → mean
@@ -50,6 +52,7 @@ class Table:
     warning: str
     data: str  # in words
     n_users: int  # users with held-out items
+    n_cold: int  # those of them whom train does not know, and who are offered what is popular
     rows: list[Row]
 
     def metrics(self) -> list[str]:
@@ -103,15 +106,20 @@ def tables_of(folders: Sequence[Path]) -> list[Table]:
 def _table(members: list[tuple[Path, dict[str, Any]]]) -> Table:
     first = members[0][1]
     labels = _labels([(folder, result["model"]) for folder, result in members])
+    # A baseline that was run by itself stands for those of the same name, unless its settings were changed.
+    by_itself = {result["model"] for _, result in members if not _set_by_hand(result)}
     rows: list[Row] = []
     for (folder, result), label in zip(members, labels, strict=True):
         per_user = read_per_user(folder).filter(part="test", mask=result["protocol"]["mask_test"])
-        rows.append(_row(label, result["model"], result, len(result["seeds"]), per_user))
+        by_hand = {} if result["steps"] else _set_by_hand(result)
+        if by_hand:
+            label = f"{label} as set" if label == result["model"] else label
+        rows.append(_row(label, result["model"], result, len(result["seeds"]), per_user, by_hand))
         # A baseline has no seed: the same data and protocol give the same figures in every run.
         rows += [
             _row(name, name, figures, 1, per_user)
             for name, figures in result["baselines"].items()
-            if name not in {row.label for row in rows} | {other["model"] for _, other in members}
+            if name not in {row.label for row in rows} | by_itself
         ]
     shared = set.intersection(*(set(row.mean) for row in rows))
     if not shared:
@@ -122,6 +130,7 @@ def _table(members: list[tuple[Path, dict[str, Any]]]) -> Table:
         warning=first["protocol"]["warning"],
         data=describe_data(first["data"]),
         n_users=first["evaluated"]["test"]["users"],
+        n_cold=first["evaluated"]["test"]["users_unknown_to_train"],
         rows=[_only(row, [name for name in rows[0].mean if name in shared]) for row in rows],
     )
 
@@ -148,10 +157,22 @@ def _labels(models: list[tuple[Path, str]]) -> list[str]:
     return labels
 
 
-def _row(label: str, model: str, figures: dict[str, Any], n_seeds: int, per_user: pl.DataFrame) -> Row:
+def _set_by_hand(result: dict[str, Any]) -> dict[str, Any]:
+    """The model's settings that were given, not left to validation."""
+    return {key: value for key, value in result["settings"]["model"].items() if key != "name" and value is not None}
+
+
+def _row(
+    label: str,
+    model: str,
+    figures: dict[str, Any],
+    n_seeds: int,
+    per_user: pl.DataFrame,
+    by_hand: Mapping[str, Any] = MappingProxyType({}),
+) -> Row:
     test = figures["test"]
     n_values = len(next(iter(test.values()))["per_seed"])
-    notes = [f"{name} {value:g}" for name, value in figures["chosen_on_validation"].items()]
+    notes = [f"{name} {value:g}" for name, value in {**by_hand, **figures["chosen_on_validation"]}.items()]
     if figures["steps"]:
         notes.append(f"{n_seeds} seed{'s' if n_seeds > 1 else ''}")
     own = per_user.filter(model=model).group_by("user", maintain_order=True).agg(pl.col("^.*@.*$").mean())
@@ -159,6 +180,7 @@ def _row(label: str, model: str, figures: dict[str, Any], n_seeds: int, per_user
         label=label,
         note=", ".join(notes),
         has_loop=bool(figures["steps"]),
+        is_unfinished=any(best == last for best, last in zip(figures["best_step"], figures["steps"], strict=True)),
         mean={name: values["mean"] for name, values in test.items()},
         spread={name: float(np.std(values["per_seed"], ddof=1)) for name, values in test.items() if n_values > 1},
         mean_other_masks={
@@ -174,6 +196,7 @@ def _only(row: Row, metrics: list[str]) -> Row:
         row.label,
         row.note,
         row.has_loop,
+        row.is_unfinished,
         {name: row.mean[name] for name in metrics},
         {name: value for name, value in row.spread.items() if name in metrics},
         row.mean_other_masks,

@@ -21,13 +21,15 @@ def verdict(table: Table, metric: str) -> str:
     if not trained or not plain:
         return _against(table, metric, *ranked[:2])
     _, low, high = table.interval(metric, trained[0], plain[0])
-    if high < 0:
-        meaning = "the model without a training loop is better"
+    if trained[0].is_unfinished and low <= 0:
+        meaning = f"But the best step of {trained[0].label} was its last: train longer before you draw a conclusion"
+    elif high < 0:
+        meaning = "On these data, the model without a training loop is better"
     elif low > 0:
-        meaning = "the training loop pays"
+        meaning = "On these data, the training loop pays"
     else:
-        meaning = "the two cannot be told apart"
-    return f"{_against(table, metric, trained[0], plain[0])} On these data, {meaning}."
+        meaning = "On these data, the two cannot be told apart"
+    return f"{_against(table, metric, trained[0], plain[0])} {meaning}."
 
 
 def _against(table: Table, metric: str, row: Row, reference: Row) -> str:

@@ -86,7 +86,7 @@ class EarlyStopping:
     def _goes_on(self, place: int, step: int, metrics: dict[str, float]) -> bool:
         replica = self._alive[place]
         self.last_step[replica] = step
-        value = metrics.get(self._select_by, -math.inf)
+        value = metrics[self._select_by] if metrics else -math.inf
         if self._keeps_last or value > self._best_value[replica]:
             self._best_value[replica], self.best_step[replica] = value, step
             self._waited[replica] = 0

@@ -237,7 +237,8 @@ def test_parse_rest() -> None:
         parse_rest(["--a", "1", "--a=2"])
 
 
-def test_ctrl_c_in_the_midst_of_training(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_being_stopped_in_the_midst_of_training(tmp_path: Path, number: signal.Signals, exit_code: int) -> None:
     out = tmp_path / "new" / "run"
     words = ["train", "--data", "planted-clustered", "--out", str(out), "--threads", "1", "--steps", "1000000"]
     process = subprocess.Popen(
@@ -252,12 +253,13 @@ def test_ctrl_c_in_the_midst_of_training(tmp_path: Path) -> None:
             if line.startswith("step "):
                 break
         assert any(path.name.startswith(".run.") for path in out.parent.iterdir())
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         output, errors = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert process.returncode == 130
+    assert process.returncode == exit_code
     assert output == ""
-    assert errors.splitlines()[-1] == f"pspns: error: stopped before the end; nothing was written to {out}"
+    if number == signal.SIGINT:
+        assert errors.splitlines()[-1] == f"pspns: error: stopped before the end; nothing was written to {out}"
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []

@@ -104,7 +104,7 @@ def test_without_validation_the_setting_must_be_given(name):
 
 def test_ease_says_what_it_would_need_before_starting():
     world = dataclasses.replace(toy_world(), n_items=100_000, memory=MemoryBudget(torch.device("cpu"), gib=4))
-    with pytest.raises(MemoryBudgetError, match=r"ease with 100,000 items needs about 149 GiB .* budget is 4 GiB"):
+    with pytest.raises(MemoryBudgetError, match=r"ease with 100,000 items needs about 261 GiB .* budget is 4 GiB"):
         Ease(l2=1.0).fit(world, trainer(world))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pspns.api import fit
 from pspns.errors import DataError, SettingsError
 from pspns.report.comparison import Row, Table, _labels, tables_of
 
@@ -31,11 +32,17 @@ def per_user(folder, model):
 
 def hand_made(**values: list[float]) -> Table:
     rows = [
-        Row(label, "", label == "trained", {"recall@5": float(np.mean(v))}, {}, {}, {"recall@5": np.array(v)})
+        Row(label, "", label == "trained", False, {"recall@5": float(np.mean(v))}, {}, {}, {"recall@5": np.array(v)})
         for label, v in values.items()
     ]
     return Table(
-        protocol="strict", meaning="", warning="", data="", n_users=len(rows[0].per_user["recall@5"]), rows=rows
+        protocol="strict",
+        meaning="",
+        warning="",
+        data="",
+        n_users=len(rows[0].per_user["recall@5"]),
+        n_cold=0,
+        rows=rows,
     )
 
 
@@ -148,3 +155,15 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 def test_runs_of_the_same_name_in_different_places_keep_apart():
     models = [(Path("a/x/mf"), "mf"), (Path("a/y/mf"), "mf"), (Path("b/other"), "mf"), (Path("c"), "svd")]
     assert _labels(models) == ["mf (x/mf)", "mf (y/mf)", "mf (other)", "svd"]
+
+
+def test_a_baseline_with_settings_of_ones_own_does_not_hide_the_chosen_one(tmp_path):
+    options = {"threads": 1, "k": (5,), "select_by": "recall@5"}
+    fit("planted-clustered", model="svd", rank=2, out=tmp_path / "two", **options)
+    fit("planted-clustered", model="popular", out=tmp_path / "popular", **options)
+    (table,) = tables_of([tmp_path / "two", tmp_path / "popular"])
+    notes = {row.label: row.note for row in table.rows}
+    assert set(notes) == {"svd as set", "popular", "svd", "ease"}
+    assert notes["svd as set"] == "rank 2"
+    assert notes["svd"].startswith("rank ")
+    assert notes["svd"] != "rank 2"

@@ -12,13 +12,13 @@ N_USERS = 200
 NOISE = np.random.default_rng(0).normal(0, 0.05, N_USERS)
 
 
-def row(label: str, level: float, *, has_loop: bool, noise: float = 0.0) -> Row:
+def row(label: str, level: float, *, has_loop: bool, noise: float = 0.0, is_unfinished: bool = False) -> Row:
     values = level + noise * NOISE
-    return Row(label, "", has_loop, {"recall@20": float(values.mean())}, {}, {}, {"recall@20": values})
+    return Row(label, "", has_loop, is_unfinished, {"recall@20": float(values.mean())}, {}, {}, {"recall@20": values})
 
 
 def table(*rows: Row) -> Table:
-    return Table(protocol="strict", meaning="", warning="", data="", n_users=N_USERS, rows=list(rows))
+    return Table(protocol="strict", meaning="", warning="", data="", n_users=N_USERS, n_cold=0, rows=list(rows))
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,11 @@ def test_cells():
     assert cell("recall@20", 0.24312, None) == "24.31"
     assert cell("recall@20", 0.24312, 0.0012) == "24.31 ± 0.12"
     assert cell("mean-popularity@20", 1812.3, 4.0) == "1,812"
+
+
+def test_training_that_ended_at_its_last_step_lets_nobody_conclude():
+    unfinished = row("mf", 0.2, has_loop=True, is_unfinished=True)
+    said = verdict(table(unfinished, row("ease", 0.3, has_loop=False)), "recall@20")
+    assert said.endswith("But the best step of mf was its last: train longer before you draw a conclusion.")
+    ahead = row("mf", 0.4, has_loop=True, is_unfinished=True)
+    assert verdict(table(ahead, row("ease", 0.3, has_loop=False)), "recall@20").endswith("the training loop pays.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -65,7 +65,7 @@ def _read(path: Path) -> Interactions:
             f"{path} is not MovieLens-100K: it has {counts.format(*found)}; expected "
             f"{counts.format(*_EXPECTED)}; to use it as it is, give the file itself as the data"
         )
-    return pairs
+    return replace(pairs, facts=(*pairs.facts, f"MovieLens-100K: {MovieLens100K.terms}"))
 
 
 def _read_rows(path: Path) -> NDArray[np.void]:
