@@ -70,3 +70,12 @@ def given_split(
     assert len(interactions) == len(users), "held-out pairs must be distinct and outside train"
     order = np.lexsort((items, users))
     return GivenSplit(interactions, parts[order], "toy")
+
+
+def best_by_sorting(scores: np.ndarray, k: int) -> list[list[int]]:
+    """The k best columns of each row, ties to the lower one, −1 where nothing but −∞ is left."""
+    lists = []
+    for row in scores:
+        ranked = sorted((-score, item) for item, score in enumerate(row) if score > -np.inf)
+        lists.append(([item for _, item in ranked] + [-1] * k)[:k])
+    return lists

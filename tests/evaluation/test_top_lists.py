@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from toy import random_pairs
+from toy import best_by_sorting, random_pairs
 
 from pspns.evaluation import top_lists
 from pspns.evaluation.top_lists import TopLists
@@ -10,14 +10,6 @@ from pspns.memory import MemoryBudget, MemoryBudgetError
 from pspns.models._dot_product import DotProduct
 
 CPU = torch.device("cpu")
-
-
-def by_brute_force(scores: np.ndarray, k: int) -> list[list[int]]:
-    lists = []
-    for row in scores:
-        ranked = sorted((-score, item) for item, score in enumerate(row) if score > -np.inf)
-        lists.append(([item for _, item in ranked] + [-1] * k)[:k])
-    return lists
 
 
 def scorer_and_known(n_users=70, n_items=45):
@@ -32,7 +24,7 @@ def test_equals_sorting_the_dense_table():
     items, _ = lists.best(scorer, 0, torch.arange(70), 10)
     scores = scorer.scores(torch.arange(70), 0).numpy()
     scores[known.users, known.items] = -np.inf
-    assert items.tolist() == by_brute_force(scores, 10)
+    assert items.tolist() == best_by_sorting(scores, 10)
 
 
 def test_any_block_size_gives_the_same_bits(monkeypatch):
