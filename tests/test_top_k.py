@@ -6,7 +6,6 @@ from toy import best_by_sorting
 
 from pspns.top_k import best_items
 
-
 # Few distinct values, so that ties abound, at the end of the list and elsewhere.
 rows = st.lists(
     st.lists(st.sampled_from([-np.inf, -1.0, 0.0, 0.5, 2.0]), min_size=9, max_size=9), min_size=1, max_size=4
