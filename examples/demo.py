@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 # On a shared machine, threads that spin while they wait stall each other; must be set before torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from pspns.cli.report import write_report
-from pspns.cli.screen import say
+from pspns.cli.screen import complain, say
 from pspns.cli.train import train_and_show
 from pspns.data.load import load
-from pspns.errors import DataError
+from pspns.errors import DataError, PspnsError
 
 
 def main() -> None:
@@ -47,4 +48,8 @@ def choose_data(wanted: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except PspnsError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
