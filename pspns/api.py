@@ -18,7 +18,7 @@ from pspns.data.splits.none import NoSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
-from pspns.options import DEFAULT_RECIPE, Layer, from_tables, read_recipe, read_settings_file, resolve
+from pspns.options import DEFAULT_RECIPE, Layer, base_layers, from_tables, resolve
 from pspns.positives._facts import describe_positives
 from pspns.recommender import Recommender
 from pspns.record import describe_run
@@ -50,9 +50,7 @@ def fit(
     >>> model.recommend("a", k=1)["item"].to_list()
     [3]
     """
-    layers = [read_recipe(recipe)]
-    if config is not None:
-        layers.append(read_settings_file(Path(config)))
+    layers = base_layers(recipe, config)
     if data is not None:
         # What is handed over is what the record must name, whatever the file says.
         options["data"] = str(data) if isinstance(data, str | Path) else None
@@ -97,9 +95,7 @@ def build_positives(
     >>> built.matrix().shape, built.frame().columns
     ((3, 3), ['user', 'item', 'copies', 'weight', 'observed', 'global'])
     """
-    layers = [read_recipe(recipe)]
-    if config is not None:
-        layers.append(read_settings_file(Path(config)))
+    layers = base_layers(recipe, config)
     if data is not None:
         options["data"] = str(data) if isinstance(data, str | Path) else None
     settings = resolve_for_build(layers, Layer("build_positives", options))

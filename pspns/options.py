@@ -110,6 +110,11 @@ def read_recipe(name: str) -> Layer:
     return from_tables(f"recipe {name}", tomllib.loads(text))
 
 
+def base_layers(recipe: str, config: str | Path | None) -> list[Layer]:
+    """What stands under the options given on the spot: a recipe and, over it, a file."""
+    return [read_recipe(recipe), *([] if config is None else [read_settings_file(Path(config))])]
+
+
 def recipe_names() -> list[str]:
     files = resources.files("pspns.recipes").iterdir()
     return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))

@@ -157,6 +157,7 @@ def _write_history(run: Run, path: Path) -> None:
                     "seconds": round(evaluation.seconds, 3),
                     "seed": seed,
                     "loss": evaluation.losses[seed],
-                    "valid": {name: value for name, value in metrics.items() if math.isfinite(value)},
+                    "part": run.protocol.select_on,  # the one that chooses, and so was looked at
+                    "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
                 }
                 file.write(json.dumps(line, allow_nan=False) + "\n")

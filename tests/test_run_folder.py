@@ -134,10 +134,10 @@ class TestContent:
         lines = read_history(fitted("mf").folder)
         assert [(line["step"], line["seed"]) for line in lines] == [(s, seed) for s in (10, 20) for seed in (3, 0, 7)]
         result = read_result(fitted("mf").folder)
-        assert set(lines[0]) == {"step", "epoch", "seconds", "seed", "loss", "valid"}
+        assert set(lines[0]) == {"step", "epoch", "seconds", "seed", "loss", "part", "metrics"}
         # Exactly 20 steps were asked for, so the last look is the one that counts.
         for name, figures in result["valid"].items():
-            assert [line["valid"][name] for line in lines[3:]] == figures["per_seed"]
+            assert [line["metrics"][name] for line in lines[3:]] == figures["per_seed"]
 
     def test_a_model_without_a_loop_has_no_history(self, fitted: Callable[[str], Any]) -> None:
         assert read_history(fitted("popular").folder) == []

@@ -18,7 +18,7 @@ from pspns.data.planted import PlantedWorld
 from pspns.data.split import GivenSplit, Split
 from pspns.errors import SettingsError, StoppedError
 from pspns.evaluation.protocol import find_protocol
-from pspns.options import command_line, read_recipe, read_settings_file
+from pspns.options import base_layers, command_line
 from pspns.positives._facts import positives_words
 from pspns.positives_quality import Quality
 from pspns.settings import Settings
@@ -28,9 +28,7 @@ def build_and_show(
     options: dict[str, Any], rest: Sequence[str], recipe: str, config: Path | None, out: Path, *, overwrite: bool
 ) -> None:
     """Build positives as the options say and show what they are."""
-    layers = [read_recipe(recipe)]
-    if config is not None:
-        layers.append(read_settings_file(config))
+    layers = base_layers(recipe, config)
     settings = resolve_for_build(layers, command_line(options | parse_rest(rest)))
     if settings.data.source is None:
         raise SettingsError("there are no data; say which with --data FILE, FOLDER or NAME")

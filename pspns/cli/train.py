@@ -13,7 +13,7 @@ from pspns.cli.tables import show_comparison
 from pspns.data.split import GivenSplit
 from pspns.errors import SettingsError, StoppedError
 from pspns.evaluation.protocol import find_protocol
-from pspns.options import command_line, read_recipe, read_settings_file, resolve
+from pspns.options import base_layers, command_line, resolve
 from pspns.report.comparison import tables_of
 from pspns.run import Run, run
 from pspns.run_folder import new_run_folder, write_run
@@ -24,9 +24,7 @@ def train_and_show(
     options: dict[str, Any], rest: Sequence[str], recipe: str, config: Path | None, out: Path, *, overwrite: bool
 ) -> None:
     """Train as the options say and show what came of it."""
-    layers = [read_recipe(recipe)]
-    if config is not None:
-        layers.append(read_settings_file(config))
+    layers = base_layers(recipe, config)
     layers.append(command_line(options | parse_rest(rest)))
     settings = resolve(*layers)
     if settings.data.source is None:

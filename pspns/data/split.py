@@ -80,10 +80,6 @@ class Split:
         train, valid, test = (Pairs.sorted_from(users[parts == part], items[parts == part]) for part in Part)
         return cls(train, valid, test, n_users, n_items, user_ids, item_ids, made_by, interactions.facts)
 
-    @property
-    def has_validation(self) -> bool:
-        return len(self.valid) > 0
-
     def fingerprint(self) -> str:
         """A sha256 of every id and every pair in every part: equal only for equal data, equally split."""
         digest = hashlib.sha256()

@@ -210,12 +210,12 @@ def _curves(run: ShownRun, metric: str) -> list[Curve]:
     """One curve for each seed that was looked at while it was trained."""
     if not run.result["steps"]:
         return []
-    seen = [line for line in read_history(run.folder) if metric in line["valid"]]
+    seen = [line for line in read_history(run.folder) if metric in line["metrics"]]
     curves = []
     for seed, best_step in zip(run.result["seeds"], run.result["best_step"], strict=True):
         lines = [line for line in seen if line["seed"] == seed]
         if lines:
-            values = [line["valid"][metric] for line in lines]
+            values = [line["metrics"][metric] for line in lines]
             curves.append(Curve([line["step"] for line in lines], values, best_step))
     return curves
 

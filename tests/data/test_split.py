@@ -41,7 +41,7 @@ def test_train_ids_come_first_and_sorted_then_the_others() -> None:
     assert (split.train.users.tolist(), split.train.items.tolist()) == ([0, 0, 1], [0, 2, 1])
     assert (split.valid.users.tolist(), split.valid.items.tolist()) == ([0, 2], [3, 1])
     assert (split.test.users.tolist(), split.test.items.tolist()) == ([3], [2])
-    assert split.has_validation
+    assert len(split.valid) > 0
 
 
 def test_nothing_in_train_is_an_error() -> None:
@@ -49,8 +49,8 @@ def test_nothing_in_train_is_an_error() -> None:
         split_of({("1", "1"): E})
 
 
-def test_without_validation_says_so() -> None:
-    assert not split_of({("1", "1"): T, ("1", "2"): E}).has_validation
+def test_without_validation_that_part_is_empty() -> None:
+    assert len(split_of({("1", "1"): T, ("1", "2"): E}).valid) == 0
 
 
 def test_matrix_has_a_one_for_each_pair() -> None:

@@ -258,7 +258,7 @@ def test_curves_show_each_runs_best_value_and_the_baselines_on_validation(page, 
         for svg in page.find("section")[0].find("svg")
         if "against training steps" in svg.attributes["aria-label"]
     ]
-    highest = max(line["valid"]["recall@5"] for line in seen)
+    highest = max(line["metrics"]["recall@5"] for line in seen)
     assert f"mf (plain) at most {100 * highest:.2f} %" in said
     for name in ("popular", "svd", "ease"):
         assert f"{name} {100 * result['baselines'][name]['valid']['recall@5']['mean']:.2f} %" in said
