@@ -8,29 +8,31 @@ from torch import Tensor
 
 from benchmarks._pairs import Timed, time_pairs
 from pspns.data.split import Split
+from pspns.models._embedding_model import EmbeddingModel
 from pspns.negatives.uniform import UniformNegatives
 from pspns.rng import host_stream
 from pspns.shapes import World
 from pspns.starts.xavier import XavierStart
 from pspns.training.epochs import Epochs
 from pspns.training.settings import TrainingSettings
-from pspns.training.trainer import Trainer
+from pspns.training.trainer import Member, Trainer
 
 N_STEPS = 100
 
 
 def run(split: Split, world: World) -> Timed:
     settings = TrainingSettings(steps=N_STEPS)
-    trainer = Trainer(world, XavierStart(), UniformNegatives(), settings, (0,), "recall@20", None, lambda *_: None)
+    member = Member(world, XavierStart(), settings.l2, (0,), None)
+    trainer = Trainer([member], UniformNegatives(), settings, "recall@20", lambda *_: None)
 
     def ours() -> Tensor:
-        return trainer.train(trainer.embedding_model(64)).scorer.tensors()["items"][:, 0]
+        return trainer.train(EmbeddingModel, 64).scorer.tensors()["items"][:, 0]
 
     def reference() -> Tensor:
         start = XavierStart().embeddings(world, 64, host_stream(0, "start"))
         users, items = (torch.from_numpy(table).requires_grad_() for table in start)
         adam = torch.optim.Adam([users, items], lr=settings.learning_rate)
-        epochs, sampler = Epochs(world, settings.batch_size, [0]), UniformNegatives().start(world, [0])
+        epochs, sampler = Epochs([world], settings.batch_size, [0]), UniformNegatives().start(world, [0])
         for _ in range(N_STEPS):
             batch = epochs.next_batch()
             drawn = world.rejected.draw_outside(batch.users, 1, sampler._stream)[0, :, 0]

@@ -165,7 +165,18 @@ def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> 
     fitted = Fitted(model.scorer, before["chosen_on_validation"], before["steps"], before["best_step"])
     judged = judge(before["model"], fitted, rankings)
     run_again = Run(
-        settings, protocol, model.split, model.positives, before["positives"], rankings, judged, [], {}, model.device
+        settings=settings,
+        protocol=protocol,
+        split=model.split,
+        positives=model.positives,
+        positives_facts=before["positives"],
+        rankings=rankings,
+        model=judged,
+        baselines=[],
+        left_out={},
+        device=model.device,
+        replicas_in_loop=before["replicas_in_loop"],
+        seconds={},
     )
     found = describe_run(run_again)
     found["settings"] = {**before["settings"], "evaluation": found["settings"]["evaluation"]}

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from pspns.errors import DataError
+from pspns.sorted_keys import distinct
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pspns.data.split import Pairs
     from pspns.rng import ReplicaStream
 
@@ -23,7 +26,7 @@ class ItemSets:
         users = np.concatenate([part.users for part in parts] or [np.empty(0, np.int64)])
         items = np.concatenate([part.items for part in parts] or [np.empty(0, np.int64)])
         inside = (users < n_users) & (items < n_items)
-        keys = np.unique(users[inside] * n_items + items[inside])
+        keys = distinct(users[inside] * n_items + items[inside])
         owners = keys // n_items
         sizes = np.bincount(owners, minlength=n_users)
         starts = np.concatenate(([0], np.cumsum(sizes)))
@@ -36,6 +39,19 @@ class ItemSets:
         # Item minus its rank in the row = how many items below it are outside the set: rising within a row.
         outside_below = keys % n_items - (np.arange(len(keys)) - starts[owners])
         self._gap_keys = torch.from_numpy(owners * (n_items + 1) + outside_below).to(device)
+
+    @classmethod
+    def stacked(cls, sets: Sequence[ItemSets]) -> ItemSets:
+        """One after the other: user u of the w-th becomes user w · n_users + u."""
+        n_users, n_items, device = sets[0].n_users, sets[0].n_items, sets[0].keys.device
+        stack = cls(n_users * len(sets), n_items, device=device)
+        n_before = np.cumsum([0, *(len(one.keys) for one in sets)])
+        stack.keys = torch.cat([one.keys + w * n_users * n_items for w, one in enumerate(sets)])
+        stack.starts = torch.cat([one.starts[w > 0 :] + int(n_before[w]) for w, one in enumerate(sets)])
+        stack.items = torch.cat([one.items for one in sets])
+        stack.sizes = torch.cat([one.sizes for one in sets])
+        stack._gap_keys = torch.cat([one._gap_keys + w * n_users * (n_items + 1) for w, one in enumerate(sets)])
+        return stack
 
     def contains(self, users: Tensor, items: Tensor) -> Tensor:
         """Is the item in the user's set? Any shape, the two broadcast."""
@@ -74,3 +90,34 @@ class ItemSets:
                 f"{len(full):,} of {self.n_users:,} users own all {self.n_items:,} items (the first is user number "
                 f"{int(full[0])}), so no {what} can be drawn for them; leave such users out"
             )
+
+
+class RejectedItems:
+    """What may not be a negative, for replicas of which each may have sets of its own."""
+
+    def __init__(self, sets: Sequence[ItemSets]):
+        """One entry for each replica; replicas that share their sets give the same object."""
+        distinct = list({id(one): one for one in sets}.values())
+        places = {id(one): place for place, one in enumerate(distinct)}
+        self._sets = ItemSets.stacked(distinct) if len(distinct) > 1 else distinct[0]
+        self._distinct = distinct
+        rows_before = [places[id(one)] * one.n_users for one in sets]
+        self._rows_before = torch.tensor(rows_before, device=self._sets.keys.device)[:, None]  # [replicas, 1]
+
+    def draw_outside(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:
+        """See `ItemSets.draw_outside`; each replica outside its own sets."""
+        return self._sets.draw_outside(users + self._rows_before, n, stream)
+
+    def contains(self, users: Tensor, items: Tensor) -> Tensor:
+        """Is the item in the user's set? `[replicas, rows, …]` of the same shape, each replica in its own sets."""
+        before = self._rows_before.view(-1, *[1] * (users.dim() - 1))
+        return self._sets.contains(users + before, items)
+
+    def check_room(self, what: str) -> None:
+        """Every user must leave at least one item outside."""
+        for one in self._distinct:
+            one.check_room(what)
+
+    def keep(self, replicas: Tensor) -> None:
+        """Only these replicas go on (indices into the present ones)."""
+        self._rows_before = self._rows_before[replicas]

@@ -16,6 +16,7 @@ from pspns.data.split import Split
 from pspns.evaluation.groups import deciles, least_active
 from pspns.evaluation.ranking import FullRanking, Ranked, mean_in_shards
 from pspns.run import Judged, Run
+from pspns.sorted_keys import are_in
 from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
 
 
@@ -48,6 +49,7 @@ def describe_run(run: Run) -> dict[str, Any]:
         "baselines_left_out": run.left_out,
         "settings": run.settings.as_dict(),
         "svd": {"oversampling": OVERSAMPLING, "power_passes": POWER_PASSES, "exact_up_to": EXACT_UP_TO},
+        "replicas_in_loop": run.replicas_in_loop,
         "seconds": {stage: round(seconds, 3) for stage, seconds in run.seconds.items()},
         "versions": describe_versions(),
         "machine": describe_machine(run.device),
@@ -142,7 +144,7 @@ def _groups(run: Run) -> dict[str, Any]:
     members |= {f"decile_{number + 1}": np.flatnonzero(tenth == number) for number in range(10)}
     return {
         name: {
-            "users": int(np.isin(ranking.users, users).sum()),
+            "users": int(are_in(ranking.users, users).sum()),
             "mean_train_pairs": float(train_counts[users].mean()) if len(users) else 0.0,
             "test": _means(run.model.test, ranking, users),
         }
@@ -152,7 +154,7 @@ def _groups(run: Run) -> dict[str, Any]:
 
 def _means(replicas: Sequence[Ranked], ranking: FullRanking, users: Ints) -> dict[str, float]:
     """metric@k → mean over these users, then over seeds; empty if none of them has held-out items."""
-    inside = np.isin(ranking.users, users)
+    inside = are_in(ranking.users, users)
     if not inside.any():
         return {}
     judged = ranking.users[inside]

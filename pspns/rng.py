@@ -34,8 +34,23 @@ class ReplicaStream:
     def __init__(self, seeds: Sequence[int], name: str, device: torch.device | str = "cpu"):
         keys = [_number(f"{name}/{seed}") for seed in seeds]
         self._keys = torch.tensor(keys, dtype=torch.int64, device=device)
-        self.calls = 0
+        # On the device, so that a step recorded there once and replayed draws new numbers every time.
+        self._calls = torch.zeros((), dtype=torch.int64, device=device)
+
+    @property
+    def calls(self) -> int:
         """How often numbers were asked for: all that a resume needs to restore."""
+        return int(self._calls)
+
+    @calls.setter
+    def calls(self, calls: int) -> None:
+        self._calls.fill_(calls)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"calls": self._calls.clone()}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        self._calls.copy_(state["calls"])
 
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""
@@ -45,8 +60,8 @@ class ReplicaStream:
         """64 random bits each, int64 `[replicas, *shape]`."""
         positions = torch.arange(math.prod(shape), device=self._keys.device)
         # Each call has a key of its own, each position a place in that key's SplitMix64 sequence.
-        call_keys = _mix(self._keys + _wrap(self.calls * _GOLDEN))
-        self.calls += 1
+        call_keys = _mix(self._keys + self._calls * _GOLDEN)
+        self._calls += 1
         return _mix(call_keys[:, None] + (positions + 1) * _GOLDEN).view(-1, *shape)
 
     def integers(self, below: Tensor, n: int = 1) -> Tensor:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from pspns.data.splits.random import RandomSplit
 from pspns.errors import DataError, SettingsError
 from pspns.evaluation.protocol import Known, Protocol, find_protocol
 from pspns.evaluation.ranking import FullRanking, Ranked
+from pspns.global_svd import GlobalSvd
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget, MemoryBudgetError
 from pspns.positives._facts import describe_positives, positives_words
@@ -26,7 +28,7 @@ from pspns.rng import host_stream
 from pspns.settings import Settings
 from pspns.shapes import Fitted, Ground, PositivePairs, Scorer, Validate, World
 from pspns.training.loop import Watch
-from pspns.training.trainer import Trainer
+from pspns.training.trainer import Member, Trainer
 
 BASELINES = ("popular", "svd", "ease")
 
@@ -68,7 +70,8 @@ class Run:
     baselines: list[Judged]
     left_out: dict[str, str]  # baseline → why it was not run
     device: torch.device
-    seconds: dict[str, float] = field(default_factory=dict)  # stage → wall time
+    replicas_in_loop: int  # other settings' too; they share the seconds of training
+    seconds: dict[str, float]  # stage → wall time
 
 
 def run(
@@ -79,37 +82,130 @@ def run(
     say: Say = lambda line: None,
 ) -> Run:
     """From interactions to a judged model; training and evaluation see the same frozen protocol."""
+    (finished,) = run_together(data, [settings], watch=watch, say=say)
+    return finished
+
+
+def run_together(
+    data: Interactions | GivenSplit,
+    members: Sequence[Settings],
+    *,
+    watch: Watch = lambda step, last_step, evaluation: None,
+    say: Say = lambda line: None,
+) -> list[Run]:
+    """Several settings over one graph, trained side by side in one loop; each comes out as it would alone."""
+    check_company(members)
     seconds: dict[str, float] = {}
-    protocol = find_protocol(settings.run.protocol)
+    settings = members[0]
     device = choose_device(settings.run.device)
     if settings.run.threads:
         torch.set_num_threads(settings.run.threads)
     memory = MemoryBudget(device, settings.run.memory_gib)
 
     with _timed(seconds, "split"):
-        split = make_split(data, settings, protocol)
+        split = make_split(data, settings, find_protocol(settings.run.protocol))
     say(_split_words(split))
     with _timed(seconds, "positives"):
-        world = build_world(split, settings, protocol, memory)
-        facts = describe_positives(world, settings.positives)
-    say(positives_words(facts))
-    rankings = prepare_rankings(split, settings, protocol, world.pairs.as_pairs(), memory)
+        prepared = _prepare_all(split, members, memory, say)
     trainer = Trainer(
-        world=world,
-        start=settings.start,
+        members=[_trained_as(one) for one in prepared],
         negatives=settings.negatives,
         settings=settings.training,
-        seeds=settings.run.seeds,
         select_by=settings.evaluation.select_by,
-        validate=_validator(rankings, protocol),
         watch=watch,
     )
-    name = part_name("models", settings.model)
     with _timed(seconds, "training"):
-        fitted = settings.model.fit(world, trainer)
+        together = settings.model.fit(prepared[0].world, trainer)
+
+    finished, first = [], 0
+    for one, member in zip(prepared, trainer.members, strict=True):
+        fitted = together.of(first, member.seeds)
+        first += len(member.seeds)
+        finished.append(_judge_beside_baselines(one, fitted, split, dict(seconds), len(together.steps), trainer, say))
+    return finished
+
+
+def check_company(members: Sequence[Settings]) -> None:
+    """Settings can train in one loop if they differ only in what every replica has for itself."""
+    first = members[0]
+    for other in members[1:]:
+        alike = dataclasses.replace(
+            other,
+            positives=first.positives,
+            weighting=first.weighting,
+            start=first.start,
+            training=dataclasses.replace(other.training, l2=first.training.l2),
+            run=dataclasses.replace(
+                other.run, seeds=first.run.seeds, protocol=first.run.protocol, baselines=first.run.baselines
+            ),
+        )
+        for section in dataclasses.fields(Settings):
+            if getattr(alike, section.name) != getattr(first, section.name):
+                raise SettingsError(
+                    f"settings that train together must share [{section.name}], got {getattr(first, section.name)} and "
+                    f"{getattr(other, section.name)}; only positives, weighting, start, l2, seeds and protocol may differ"
+                )
+        if find_protocol(other.run.protocol).needs_validation != find_protocol(first.run.protocol).needs_validation:
+            raise SettingsError(
+                f"protocols {first.run.protocol} and {other.run.protocol} split the data differently; run them apart"
+            )
+        if getattr(first.model, "graph", "train") != "train" and other.positives != first.positives:
+            raise SettingsError(
+                f"with [model] graph = {first.model.graph} the positives are the graph, and replicas share a loop only "
+                "if they share a graph; run them apart"
+            )
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    settings: Settings
+    protocol: Protocol
+    world: World
+    facts: dict[str, Any]
+    rankings: Rankings
+
+
+def _prepare_all(split: Split, members: Sequence[Settings], memory: MemoryBudget, say: Say) -> list[_Prepared]:
+    prepared: list[_Prepared] = []
+    shared: dict[str, Rankings] = {}
+    for settings in members:
+        protocol = find_protocol(settings.run.protocol)
+        world = build_world(split, settings, protocol, memory)
+        facts = describe_positives(world, settings.positives)
+        say(positives_words(facts))
+        rankings = shared.get(protocol.name) or prepare_rankings(
+            split, settings, protocol, world.pairs.as_pairs(), memory
+        )
+        if Known.TRAIN_PAIRS not in (protocol.mask_valid, protocol.mask_test):
+            shared[protocol.name] = rankings  # no mask depends on the member's pairs
+        prepared.append(_Prepared(settings, protocol, world, facts, rankings))
+    return prepared
+
+
+def _trained_as(one: _Prepared) -> Member:
+    return Member(
+        world=one.world,
+        start=one.settings.start,
+        l2=one.settings.training.l2,
+        seeds=one.settings.run.seeds,
+        validate=_validator(one.rankings, one.protocol),
+    )
+
+
+def _judge_beside_baselines(
+    one: _Prepared,
+    fitted: Fitted,
+    split: Split,
+    seconds: dict[str, float],
+    n_replicas: int,
+    trainer: Trainer,
+    say: Say,
+) -> Run:
+    settings, rankings = one.settings, one.rankings
+    name = part_name("models", settings.model)
     with _timed(seconds, "evaluation"):
         judged = judge(name, fitted, rankings)
-
+    alone = dataclasses.replace(trainer, members=[_trained_as(one)])
     baselines, left_out = [], {}
     with _timed(seconds, "baselines"):
         for baseline in BASELINES if settings.run.baselines and rankings.test else ():
@@ -117,12 +213,23 @@ def run(
                 continue
             say(f"baseline {baseline}")
             try:
-                baselines.append(judge(baseline, find_part("models", baseline)().fit(world, trainer), rankings))
+                baselines.append(judge(baseline, find_part("models", baseline)().fit(one.world, alone), rankings))
             except (MemoryBudgetError, SettingsError) as error:
                 left_out[baseline] = str(error)
                 say(f"baseline {baseline} left out: {error}")
     return Run(
-        settings, protocol, split, world.pairs.as_pairs(), facts, rankings, judged, baselines, left_out, device, seconds
+        settings=settings,
+        protocol=one.protocol,
+        split=split,
+        positives=one.world.pairs.as_pairs(),
+        positives_facts=one.facts,
+        rankings=rankings,
+        model=judged,
+        baselines=baselines,
+        left_out=left_out,
+        device=one.world.device,
+        replicas_in_loop=n_replicas,
+        seconds=seconds,
     )
 
 
@@ -147,7 +254,8 @@ def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Pr
 
 def build_world(split: Split, settings: Settings, protocol: Protocol, memory: MemoryBudget) -> World:
     """What is built from train; held-out pairs touch it only where the protocol drops them."""
-    ground = Ground(split.n_users, split.n_items, split.train, settings.run.data_seed, memory)
+    svd = GlobalSvd(at_least=_svd_rank_of_start(settings))
+    ground = Ground(split.n_users, split.n_items, split.train, settings.run.data_seed, memory, svd=svd)
     built: PositivePairs = settings.positives.build(ground)
     positives = built
     if protocol.drop_held_out:
@@ -165,6 +273,12 @@ def build_world(split: Split, settings: Settings, protocol: Protocol, memory: Me
             split.n_users, split.n_items, *protocol.reject.pairs(split, positives.as_pairs()), device=memory.device
         ),
     )
+
+
+def _svd_rank_of_start(settings: Settings) -> int:
+    """How much of the SVD the model's start will ask for; 0 where one of the two needs nothing of it."""
+    svd_rank = getattr(settings.start, "svd_rank", None)
+    return svd_rank(settings.model.embedding_size) if svd_rank and hasattr(settings.model, "embedding_size") else 0
 
 
 def prepare_rankings(
@@ -222,7 +336,7 @@ def _validator(rankings: Rankings, protocol: Protocol) -> Validate | None:
     chooser = rankings.valid if protocol.select_on == "valid" else rankings.test
     if chooser is None:
         return None
-    return lambda scorer: [ranked.overall for ranked in _all_replicas(chooser, scorer)]
+    return lambda scorer, replica: chooser.judge(scorer, replica).overall
 
 
 def _all_replicas(ranking: FullRanking | None, scorer: Scorer) -> list[Ranked]:

@@ -153,7 +153,7 @@ def _write_history(run: Run, path: Path) -> None:
             for seed, metrics in evaluation.metrics.items():
                 line = {
                     "step": evaluation.step,
-                    "epoch": evaluation.epoch,
+                    "epoch": evaluation.epochs[seed],
                     "seconds": round(evaluation.seconds, 3),
                     "seed": seed,
                     "loss": evaluation.losses[seed],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from pspns.data.interactions import Ints
 from pspns.data.split import Pairs
-from pspns.item_sets import ItemSets
+from pspns.global_svd import GlobalSvd
+from pspns.item_sets import ItemSets, RejectedItems
 from pspns.memory import MemoryBudget
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Ground:
     train: Pairs
     data_seed: int  # drives what all replicas share, such as the SVD
     memory: MemoryBudget
+    # Of train, made when first asked for. By keyword only, so that fields without a default may follow in World.
+    svd: GlobalSvd = field(default_factory=GlobalSvd, compare=False, kw_only=True)
 
     @property
     def device(self) -> torch.device:
@@ -80,6 +83,13 @@ class World(Ground):
     n_dropped: int  # constructed pairs that the protocol dropped because they are held out
     user_weights: NDArray[np.float32]  # [n_users] how much a user's pairs count in the loss
     rejected: ItemSets  # what may not be a negative
+
+
+@dataclass(frozen=True)
+class SharedWorld(Ground):
+    """What a sampler may know: the ground all replicas of a loop share, and what each of them may not draw."""
+
+    rejected: RejectedItems
 
 
 @dataclass(frozen=True)
@@ -123,20 +133,31 @@ class ModelView:
 
 @dataclass(frozen=True)
 class Negatives:
-    """One step's negatives: vectors and, where these are items, which."""
+    """One step's negatives: items, or vectors that are no item's; these with what the L2 term holds small for them."""
 
-    embeddings: Tensor  # [replicas, rows, size]
-    base_embeddings: Tensor  # [replicas, rows, size] what the L2 term holds small
-    items: Tensor | None  # [replicas, rows]
+    items: Tensor | None = None  # [replicas, rows]
+    embeddings: Tensor | None = None  # [replicas, rows, size] unset: those of the items
+    base_embeddings: Tensor | None = None  # [replicas, rows, size]
+
+
+State = dict[str, Tensor]
+"""All that a part must be given back to go on, to the bit, where it was."""
 
 
 class Sampler(Protocol):
     """A negative sampler at work."""
 
+    stays_on_device: bool
+    """Whether `sample` asks nothing of the host, so that a GPU may record it once and replay it."""
+
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives: ...
 
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""
+
+    def state(self) -> State: ...
+
+    def load_state(self, state: State) -> None: ...
 
 
 class Scorer(Protocol):
@@ -155,6 +176,13 @@ class Scorer(Protocol):
         """What a file must hold to make the scorer anew."""
 
 
+class _Divisible(Scorer, Protocol):
+    """A scorer of several replicas, as training leaves it."""
+
+    def part(self, first: int, n: int) -> Scorer:
+        """The n replicas from `first` on."""
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A model after fitting; the lists have one entry for each replica and are empty without a training loop."""
@@ -165,6 +193,19 @@ class Fitted:
     best_steps: list[int] = field(default_factory=list)
     history: list[Evaluation] = field(default_factory=list)
 
+    def of(self, first: int, seeds: Sequence[int]) -> Fitted:
+        """The share of one member of a loop: the replicas from `first` on."""
+        if not self.steps:
+            return self
+        last = first + len(seeds)
+        return Fitted(
+            scorer=cast("_Divisible", self.scorer).part(first, len(seeds)),
+            chosen=self.chosen,
+            steps=self.steps[first:last],
+            best_steps=self.best_steps[first:last],
+            history=[own for evaluation in self.history if (own := evaluation.of(first, seeds)).metrics],
+        )
 
-Validate = Callable[[Scorer], list[dict[str, float]]]
-"""The metrics of each replica on the part that chooses: all that fitting learns of held-out data."""
+
+Validate = Callable[[Scorer, int], dict[str, float]]
+"""The metrics of one replica on the part that chooses: all that fitting learns of held-out data."""

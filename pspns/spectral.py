@@ -87,19 +87,19 @@ def _randomized(operator: Normalised, rank: int, rng: np.random.Generator) -> tu
         # Halko 2011, alg. 4.4: without orthonormalising between passes, small singular values drown.
         Q = _orthonormal(operator.times(_orthonormal(operator.transposed_times(Q))))
     projected = operator.transposed_times(Q).double()  # [items, width], the transpose of QᵀA
-    W, S = _largest(_gram(projected), rank)
+    W, S = _largest(gram(projected), rank)
     return (Q.double() @ W).float(), S.float(), (projected @ W * _inverse(S)).float()
 
 
 def _orthonormal(Y: Tensor) -> Tensor:
     """An orthonormal basis of Y's columns, from the Gram matrix; twice, because one pass squares the condition."""
     for _ in range(2):
-        vectors, lengths = _largest(_gram(Y.double()), Y.shape[1])
+        vectors, lengths = _largest(gram(Y.double()), Y.shape[1])
         Y = (Y.double() @ (vectors * _inverse(lengths))).float()
     return Y
 
 
-def _gram(Y: Tensor) -> Tensor:
+def gram(Y: Tensor) -> Tensor:
     """YᵀY with the same bits for any number of threads: a long inner dimension would be shared out among them."""
     if Y.is_cuda:
         return Y.T @ Y

@@ -8,7 +8,12 @@ from torch import Tensor
 
 # Scores are made in blocks of rows. A block is filled up to at least the smaller number: with fewer rows a matrix
 # product takes another path, whose last bits differ, and results must not depend on how much memory there was.
-MIN_ROWS, MAX_ROWS = 32, 256
+MIN_ROWS = 32
+
+
+def max_rows(device: torch.device) -> int:
+    """Rows of a block: as many as keep the device busy, not so many that they leave its cache."""
+    return 256 if device.type == "cpu" else 2048
 
 
 def best_items(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

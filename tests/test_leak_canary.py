@@ -19,9 +19,11 @@ from pspns.models.mf import MatrixFactorisation
 from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
 from pspns.positives._proposals import GlobalPattern
+from pspns.positives.agreement import AgreementPositives
 from pspns.positives.psp import PspPositives
 from pspns.run import build_world, make_split, run
 from pspns.settings import EvaluationSettings, RunSettings, Settings
+from pspns.starts.spectral import SpectralStart
 from pspns.training.settings import TrainingSettings
 from pspns.weightings.log import LogWeighting
 
@@ -85,6 +87,7 @@ MF = MatrixFactorisation(embedding_size=8)
     [
         settings(MF),
         settings(MF, positives=PspPositives(rank=4), weighting=LogWeighting()),
+        settings(MF, positives=AgreementPositives(rank=4), start=SpectralStart()),
         settings(SvdRanking(rank=4)),
         settings(Ease(l2=10.0)),
         settings(Popular()),

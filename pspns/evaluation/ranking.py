@@ -17,6 +17,7 @@ from pspns.evaluation.top_lists import TopLists
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.shapes import Scorer
+from pspns.sorted_keys import distinct
 
 # The usual ones first, then whatever else lies in the folder.
 USUAL = ("recall", "precision", "ndcg", "hit-rate", "mrr", "map")
@@ -49,7 +50,7 @@ class FullRanking:
         if not cutoffs or min(cutoffs) < 1:
             raise SettingsError(f"k must be whole numbers of at least 1, got {cutoffs}; change [evaluation] k")
         device = train_counts.device
-        self.users: Ints = np.unique(held_out.users)  # users without held-out items are left out
+        self.users: Ints = distinct(held_out.users)  # users without held-out items are left out
         self.n_cold = int((self.users >= n_users).sum())
         self._counts = train_counts
         self._cutoffs = tuple(sorted(set(cutoffs)))

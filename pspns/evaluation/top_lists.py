@@ -9,7 +9,7 @@ from torch import Tensor
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.shapes import Scorer
-from pspns.top_k import MAX_ROWS, MIN_ROWS, best_items
+from pspns.top_k import MIN_ROWS, best_items, max_rows
 
 
 class TopLists:
@@ -22,7 +22,7 @@ class TopLists:
         self._n_users = n_users
         n_items = len(train_counts)
         # Scores, a sorted copy of rows with ties, and top-k's own workspace.
-        self._rows = memory.rows(16 * n_items, MIN_ROWS, MAX_ROWS, f"ranking {n_items:,} items")
+        self._rows = memory.rows(16 * n_items, MIN_ROWS, max_rows(memory.device), f"ranking {n_items:,} items")
 
     def best(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Items and scores, both `[users, k]`, best first; item −1, score −∞ where nothing is left to offer."""

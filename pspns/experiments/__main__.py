@@ -1,6 +1,6 @@
-"""Run a model beside the baselines on data kept as arrays, and write the record as JSON.
+"""Run an experiment on data kept as arrays, several settings in one loop, and write the record as JSON.
 
-    python -m pspns.experiments --data ml-1m.npz --model mf --seeds 0-2 --device cuda --out record.json
+    python -m pspns.experiments protocols --data ml-1m.npz --model lightgcn --seeds 0-2 --device cuda --out record.json
 
 No table library, settings checker or terminal library is needed, so a bare GPU machine will do.
 """
@@ -8,57 +8,116 @@ No table library, settings checker or terminal library is needed, so a bare GPU 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from pathlib import Path
+from typing import Any
 
 from pspns.components import find_part
 from pspns.data.arrays import read_arrays
-from pspns.errors import PspnsError, SettingsError
+from pspns.data.interactions import Interactions
+from pspns.data.split import GivenSplit
+from pspns.errors import PspnsError, SettingsError, unknown_name
+from pspns.experiments import choose, protocols, what_helps
+from pspns.experiments._members import Tables, changed, make_settings
 from pspns.json_files import write_json
 from pspns.record import describe_run
-from pspns.run import run
-from pspns.settings import DataSettings, RunSettings, Settings
-from pspns.training.settings import TrainingSettings
+from pspns.run import Run, run_together
+from pspns.settings import Settings
 from pspns.training.stopping import Evaluation
+
+EXPERIMENTS = {"choose": choose, "protocols": protocols, "what-helps": what_helps}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m pspns.experiments", description=__doc__.partition("\n")[0])
+    parser.add_argument("experiment", help=", ".join(EXPERIMENTS))
     parser.add_argument("--data", type=Path, required=True, help="a file of pspns.data.arrays.write_arrays")
     parser.add_argument("--model", default="mf")
-    parser.add_argument("--positives", default="observed")
-    parser.add_argument("--weighting", default="none")
-    parser.add_argument("--start", default="xavier")
-    parser.add_argument("--protocol", default="strict")
     parser.add_argument("--seeds", default="0-2", help="first-last")
     parser.add_argument("--max-steps", type=int, default=200_000)
+    parser.add_argument("--patience", type=int, default=10)
+    parser.add_argument("--precision", default="float32", help="float32 or mixed")
+    parser.add_argument("--only", default="", help="members to run, comma between them; unset: all")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="where the record goes")
     options = parser.parse_args()
     try:
-        first, _, last = options.seeds.partition("-")
-        if not (first + (last or "0")).isdecimal():
-            raise SettingsError(f"--seeds must be first-last, such as 0-2, got '{options.seeds}'")
+        if options.experiment not in EXPERIMENTS:
+            raise unknown_name("experiment", options.experiment, list(EXPERIMENTS))
         if not options.out.absolute().parent.is_dir():
             raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
-        settings = Settings(
-            data=DataSettings(source=options.data.stem),
-            model=find_part("models", options.model)(),
-            positives=find_part("positives", options.positives)(),
-            weighting=find_part("weightings", options.weighting)(),
-            start=find_part("starts", options.start)(),
-            training=TrainingSettings(max_steps=options.max_steps),
-            run=RunSettings(
-                protocol=options.protocol,
-                seeds=tuple(range(int(first), int(last or first) + 1)),
-                device=options.device,
-            ),
+        members = _chosen(EXPERIMENTS[options.experiment].members(), options.only)
+        settings = {name: make_settings(_completed(tables, options)) for name, tables in members.items()}
+        find_part("models", options.model)
+        done = _run_all(read_arrays(options.data), settings)
+        write_json(
+            options.out,
+            {
+                "experiment": options.experiment,
+                "data": options.data.stem,
+                "members": {name: _record(run, options.experiment) for name, run in done.items()},
+            },
         )
-        finished = run(read_arrays(options.data), settings, watch=_watch, say=print)
-        write_json(options.out, describe_run(finished))
     except PspnsError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _chosen(members: dict[str, Tables], only: str) -> dict[str, Tables]:
+    names = [name.strip() for name in only.split(",")] if only else list(members)
+    for name in names:
+        if name not in members:
+            raise unknown_name("member", name, list(members))
+    return {name: members[name] for name in names}
+
+
+def _completed(tables: Tables, options: argparse.Namespace) -> Tables:
+    """What the command line says over what the experiment says."""
+    first, _, last = options.seeds.partition("-")
+    if not (first + (last or "0")).isdecimal():
+        raise SettingsError(f"--seeds must be first-last, such as 0-2, got '{options.seeds}'")
+    return changed(
+        tables,
+        {
+            "model": {"name": options.model},
+            "training": {
+                "max_steps": options.max_steps,
+                "patience": options.patience,
+                "precision": options.precision,
+            },
+            "run": {"seeds": tuple(range(int(first), int(last or first) + 1)), "device": options.device},
+        },
+    )
+
+
+def _run_all(data: Interactions | GivenSplit, members: dict[str, Settings]) -> dict[str, Run]:
+    """Those that can, in one loop; replicas share a loop only if they share a learning rate."""
+    done: dict[str, Run] = {}
+
+    def rate(name: str) -> float:
+        return members[name].training.learning_rate
+
+    for learning_rate, group in itertools.groupby(sorted(members, key=rate), key=rate):
+        names = list(group)
+        print(f"learning rate {learning_rate:g}: {', '.join(names)}", flush=True)
+        runs = run_together(data, [members[name] for name in names], watch=_watch, say=lambda line: print(line, flush=True))
+        done |= dict(zip(names, runs, strict=True))
+    return {name: done[name] for name in members}
+
+
+def _record(run: Run, experiment: str) -> dict[str, Any]:
+    """A run's result and its curve on validation; while settings are being chosen, nothing of the test."""
+    result = describe_run(run)
+    select_by = run.settings.evaluation.select_by
+    curve = {
+        str(seed): [[look.step, look.metrics[seed][select_by]] for look in run.model.fitted.history if seed in look.metrics]
+        for seed in run.settings.run.seeds
+    }
+    if experiment == "choose":
+        shown = ("data", "model", "seeds", "valid", "steps", "best_step", "settings", "versions", "machine")
+        result = {key: result[key] for key in shown}
+    return {**result, f"curve_{select_by}": curve}
 
 
 def _watch(step: int, last_step: int, evaluation: Evaluation | None) -> None:

@@ -23,7 +23,7 @@ def best_on_validation(name: str, candidates: Iterable[tuple[T, Scorer]], traine
         )
     best: tuple[float, T, Scorer] | None = None
     for value, scorer in candidates:
-        found = trainer.validate(scorer)[0][trainer.select_by]
+        found = trainer.validate(scorer, 0)[trainer.select_by]
         if best is None or found > best[0]:
             best = (found, value, scorer)
     assert best is not None

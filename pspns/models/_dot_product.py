@@ -19,6 +19,11 @@ class DotProduct:
     def n_replicas(self) -> int:
         return self.users.shape[1]
 
+    def part(self, first: int, n: int) -> DotProduct:
+        """The n replicas from `first` on."""
+        users, items, fold = (table[:, first : first + n].contiguous() for table in (self.users, self.items, self.fold))
+        return DotProduct(users, items, None if self.fold is self.items else fold)
+
     def scores(self, users: Tensor, replica: int) -> Tensor:
         return self.users[users, replica] @ self.items[:, replica].T
 

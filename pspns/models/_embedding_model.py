@@ -13,15 +13,14 @@ from pspns.models._dot_product import DotProduct
 from pspns.shapes import Embeddings, ModelView
 
 
+Starts = Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
+"""One pair of (user, item) tables for each replica."""
+
+
 class EmbeddingModel(nn.Module):
     """Plain embeddings; a model that passes messages overrides `propagate`."""
 
-    def __init__(
-        self,
-        starts: Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]],
-        device: torch.device,
-    ):
-        """One pair of (user, item) tables for each replica."""
+    def __init__(self, starts: Starts, device: torch.device):
         super().__init__()
         users, items = (torch.from_numpy(np.stack(tables, axis=1)).to(device) for tables in zip(*starts, strict=True))
         self.users = nn.Parameter(users)  # [n_users, replicas, size]
@@ -39,6 +38,12 @@ class EmbeddingModel(nn.Module):
     def snapshot(self) -> dict[str, Tensor]:
         """A copy of the parameters of all replicas."""
         return {name: parameter.detach().clone() for name, parameter in self.named_parameters()}
+
+    @torch.no_grad()
+    def scale_replica(self, place: int, factor: float) -> None:
+        """Make both tables of one replica longer or shorter."""
+        for parameter in self.parameters():
+            parameter[:, place] *= factor
 
     @torch.no_grad()
     def copy_replica(self, place: int, into: dict[str, Tensor], replica: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pspns.errors import SettingsError
 from pspns.models._dot_product import DotProduct
+from pspns.models._embedding_model import EmbeddingModel
 from pspns.shapes import Fitted, World
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class MatrixFactorisation:
             raise SettingsError(f"embedding_size must be at least 1, got {self.embedding_size}")
 
     def fit(self, world: World, trainer: Trainer) -> Fitted:
-        return trainer.train(trainer.embedding_model(self.embedding_size))
+        return trainer.train(EmbeddingModel, self.embedding_size)
 
     scorer = DotProduct
 

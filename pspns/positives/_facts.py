@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pspns.positives._proposals import GlobalPattern
 from pspns.shapes import World
+from pspns.sorted_keys import distinct
 from pspns.spectral import OVERSAMPLING, POWER_PASSES, is_exact
 
 
@@ -15,7 +14,7 @@ def describe_positives(world: World, builder: Any) -> dict[str, Any]:
     """Counts of the pairs, how the SVD was made and how far two of its seeds agree, and the users' weights."""
     pairs = world.pairs
     # Of users with pairs; a weight may be 0 all the same, where it is too small for float32.
-    weights = world.user_weights[np.unique(pairs.users)]
+    weights = world.user_weights[distinct(pairs.users)]
     facts: dict[str, Any] = {
         "pairs": len(pairs),
         "visits_an_epoch": pairs.n_visits,
@@ -34,6 +33,7 @@ def describe_positives(world: World, builder: Any) -> dict[str, Any]:
         exact = is_exact((world.n_users, world.n_items), exact=builder.exact)
         facts["svd"] = {
             "rank": builder.rank,
+            "computed_rank": world.svd.computed_rank(world, builder.rank, exact=builder.exact),
             "exact": exact,
             "oversampling": None if exact else OVERSAMPLING,
             "power_passes": None if exact else POWER_PASSES,

@@ -13,10 +13,11 @@ from torch import Tensor
 from pspns.data.interactions import Ints
 from pspns.data.split import Pairs
 from pspns.errors import SettingsError
-from pspns.rng import host_stream
+from pspns.global_svd import Factors
 from pspns.shapes import Ground
-from pspns.spectral import is_exact, truncated_svd
-from pspns.top_k import MAX_ROWS, MIN_ROWS, best_items
+from pspns.spectral import is_exact
+from pspns.sorted_keys import are_in
+from pspns.top_k import MIN_ROWS, best_items, max_rows
 
 Neighbours = Literal["degree", "fixed", "share"]
 
@@ -48,7 +49,7 @@ class GlobalPattern:
         if not 0 < self.neighbour_share <= 1:
             raise SettingsError(f"neighbour_share must be above 0 and at most 1, got {self.neighbour_share:g}")
 
-    def propose(self, ground: Ground, stream: str = "svd") -> Pairs:
+    def propose(self, ground: Ground) -> Pairs:
         """The proposed pairs; ties go to the lower item number."""
         limit = min(ground.n_users, ground.n_items)
         if self.rank > limit:
@@ -57,23 +58,22 @@ class GlobalPattern:
             )
         if self.exact:  # the Gram matrix of the smaller side, its eigenvectors, and LAPACK's workspace, in float64
             ground.memory.check(4 * 8 * limit**2, f"an exact SVD with {limit:,} users or items")
-        matrix = ground.train.matrix(ground.n_users, ground.n_items)
-        rng = host_stream(ground.data_seed, stream)
-        U, S, V = truncated_svd(matrix, self.rank, rng, ground.device, exact=self.exact)
-        if self.times_root_degree:
-            degrees = np.bincount(ground.train.items, minlength=ground.n_items)
-            V = V * torch.from_numpy(np.sqrt(degrees)).to(V)[:, None]
-        return _top_pairs(U * S, V, self._counts(ground), ground)
+        return self._best_of(ground.svd.factors(ground, self.rank, exact=self.exact), ground)
 
     def seed_agreement(self, ground: Ground) -> float:
         """The share of proposed pairs that another start of the randomized SVD proposes too; 1 where it is exact."""
         if is_exact((ground.n_users, ground.n_items), exact=self.exact):
             return 1.0
-        one, two = (
-            pairs.users * ground.n_items + pairs.items
-            for pairs in (self.propose(ground), self.propose(ground, stream="another svd"))
-        )
-        return float(np.isin(one, two).mean())
+        another = self._best_of(ground.svd.factors_of_another_seed(ground, self.rank), ground)
+        one, two = (pairs.users * ground.n_items + pairs.items for pairs in (self.propose(ground), another))
+        return float(are_in(one, two).mean())
+
+    def _best_of(self, factors: Factors, ground: Ground) -> Pairs:
+        U, S, V = factors
+        if self.times_root_degree:
+            degrees = np.bincount(ground.train.items, minlength=ground.n_items)
+            V = V * torch.from_numpy(np.sqrt(degrees)).to(V)[:, None]
+        return _top_pairs(U * S, V, self._counts(ground), ground)
 
     def _counts(self, ground: Ground) -> Ints:
         degrees = np.bincount(ground.train.users, minlength=ground.n_users)
@@ -93,7 +93,7 @@ def _top_pairs(users: Tensor, items: Tensor, counts: Ints, ground: Ground) -> Pa
     # Users with about as many proposals share a block, since the longest list sets the cost of all.
     order = torch.from_numpy(np.argsort(-counts, kind="stable")).to(users.device)
     lengths = torch.from_numpy(counts).to(users.device)
-    n_rows = ground.memory.rows(16 * len(items), MIN_ROWS, MAX_ROWS, f"proposing {len(items):,} items")
+    n_rows = ground.memory.rows(16 * len(items), MIN_ROWS, max_rows(users.device), f"proposing {len(items):,} items")
     found: list[tuple[Tensor, Tensor]] = []
     for block in torch.split(order, n_rows):
         longest = int(lengths[block[0]])

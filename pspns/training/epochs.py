@@ -6,59 +6,124 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pspns.rng import ReplicaStream
 from pspns.shapes import PositiveBatch, World
 
+# Batches are laid out for so many steps at once: a copy for each replica, not a dozen small ones for each step.
+STEPS_AHEAD = 32
+
 
 class Epochs:
-    """Batches without end; all have the same number of rows, the last of an epoch being filled with dead ones."""
+    """Batches without end, all of the same number of rows; the last of an epoch is filled with dead ones.
 
-    def __init__(self, world: World, batch_size: int, seeds: Sequence[int]):
-        pairs, device = world.pairs, world.device
-        self._users = torch.from_numpy(pairs.users).to(device)
-        self._items = torch.from_numpy(pairs.items).to(device)
-        weights = pairs.pair_weights * world.user_weights[pairs.users]
-        self._weights = torch.from_numpy(weights).to(device)
+    Replicas may have different pairs, and then have epochs of different lengths. Where a replica stands follows from
+    the number of steps taken, so that number is all that a resume needs.
+    """
+
+    def __init__(self, worlds: Sequence[World], batch_size: int, seeds: Sequence[int]):
+        """One world and one seed for each replica; replicas with the same pairs give the same world."""
+        device = worlds[0].device
+        distinct = list({id(world): world for world in worlds}.values())
+        pairs = [world.pairs for world in distinct]
+        weights = [world.pairs.pair_weights * world.user_weights[world.pairs.users] for world in distinct]
+        # All worlds' pairs one after the other.
+        self._users, self._items, self._weights = (
+            torch.from_numpy(np.concatenate(parts)).to(device)
+            for parts in ([p.users for p in pairs], [p.items for p in pairs], weights)
+        )
         # Visit v belongs to the first pair whose running total of copies exceeds v: no pair is written twice.
-        self._visits_up_to = torch.from_numpy(np.cumsum(pairs.copies, dtype=np.int64)).to(device)
-        self._n_visits = pairs.n_visits
-        self._rows = min(batch_size, self._n_visits)
-        self._stream = ReplicaStream(seeds, "shuffle", device)
-        self._order = torch.empty(len(seeds), 0, dtype=torch.int64, device=device)
-        self._position = self._n_visits
-        self.epoch = 0
-        """Epochs begun so far."""
+        copies = np.concatenate([p.copies for p in pairs])
+        self._visits_up_to = torch.from_numpy(np.cumsum(copies, dtype=np.int64)).to(device)
+        self._has_copies = bool((copies > 1).any())
+        n_visits = [p.n_visits for p in pairs]
+        places = {id(world): place for place, world in enumerate(distinct)}
+        own = [places[id(world)] for world in worlds]
+        visits_before, pairs_before = (np.cumsum([0, *sizes]) for sizes in (n_visits, map(len, pairs)))
+        self._visits_before = [int(visits_before[place]) for place in own]
+        self._pairs_before = torch.tensor(pairs_before[own], device=device)[:, None]  # [replicas, 1]
+        self._n_visits = [n_visits[place] for place in own]
+        self._streams = [ReplicaStream([seed], "shuffle", device) for seed in seeds]
+        # Not fewer where an epoch is shorter: sums over rows must not depend on the company's longest epoch.
+        self._rows = batch_size
+        self._orders: list[tuple[int, Tensor]] = [(-1, torch.empty(0)) for _ in seeds]  # (epoch, its batches)
+        self._ahead = torch.empty(STEPS_AHEAD, len(seeds), self._rows, dtype=torch.int64, device=device)
+        self._visits = torch.empty(len(seeds), self._rows, dtype=torch.int64, device=device)
+        self._first_ahead: int | None = None  # the step whose batch lies first in `_ahead`
+        self.step = 0
+        """Batches handed out so far."""
 
     @property
     def n_replicas(self) -> int:
-        return len(self._order)
+        return len(self._streams)
+
+    @property
+    def epochs(self) -> list[int]:
+        """Epochs begun so far, for each replica."""
+        return [-(-self.step // self._n_batches(place)) for place in range(self.n_replicas)]
 
     def next_batch(self) -> PositiveBatch:
-        if self._position >= self._n_visits:
-            self._order = self._stream.order(self._n_visits)
-            self._position = 0
-            self.epoch += 1
-        visits = self._order[:, self._position : self._position + self._rows]
-        self._position += self._rows
-        n_live = visits.shape[1]
-        if n_live < self._rows:
-            visits = torch.nn.functional.pad(visits, (0, self._rows - n_live))
-        live = torch.ones(visits.shape, device=visits.device)
-        live[:, n_live:] = 0
+        self.advance()
+        return self.batch()
+
+    def advance(self) -> None:
+        """Go to the next batch; what needs the host is here, the rest in `batch`."""
+        if self._first_ahead is None or self.step >= self._first_ahead + STEPS_AHEAD:
+            self._lay_out()
+        self._visits.copy_(self._ahead[self.step - (self._first_ahead or 0)])
+        self.step += 1
+
+    def batch(self) -> PositiveBatch:
+        """The present batch; work for the device alone."""
+        visits = self._visits.clamp_min(0)
         pair_ids = visits
-        if self._n_visits > len(self._users):  # without copies, a visit's number is its pair's
-            pair_ids = torch.searchsorted(self._visits_up_to, visits.contiguous(), right=True)
+        if self._has_copies:  # without copies, a visit's number is its pair's
+            pair_ids = torch.searchsorted(self._visits_up_to, visits, right=True)
         return PositiveBatch(
             users=self._users[pair_ids],
             items=self._items[pair_ids],
-            pair_ids=pair_ids,
+            pair_ids=pair_ids - self._pairs_before,
             weights=self._weights[pair_ids],
-            live=live,
+            live=(self._visits >= 0).float(),
         )
+
+    def seek(self, step: int) -> None:
+        """Go on as if this many batches had been handed out."""
+        self.step, self._first_ahead = step, None
 
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""
-        self._order = self._order[replicas]
-        self._stream.keep(replicas)
+        going_on = replicas.tolist()
+        self._visits_before, self._n_visits, self._streams, self._orders = (
+            [values[place] for place in going_on]
+            for values in (self._visits_before, self._n_visits, self._streams, self._orders)
+        )
+        self._pairs_before = self._pairs_before[replicas]
+        self._ahead = self._ahead[:, replicas].contiguous()
+        self._visits = self._visits[replicas]
+
+    def _n_batches(self, place: int) -> int:
+        return -(-self._n_visits[place] // self._rows)
+
+    def _lay_out(self) -> None:
+        """Fill `_ahead` with the batches of the coming steps."""
+        for place in range(self.n_replicas):
+            n_laid = 0
+            while n_laid < STEPS_AHEAD:
+                epoch, batch = divmod(self.step + n_laid, self._n_batches(place))
+                rest = self._batches(place, epoch)[batch : batch + STEPS_AHEAD - n_laid]
+                self._ahead[n_laid : n_laid + len(rest), place] = rest
+                n_laid += len(rest)
+        self._first_ahead = self.step
+
+    def _batches(self, place: int, epoch: int) -> Tensor:
+        """`[batches, rows]` visits of one epoch; −1 for a dead row."""
+        if self._orders[place][0] != epoch:
+            n_visits, stream = self._n_visits[place], self._streams[place]
+            stream.calls = epoch
+            order = stream.order(n_visits)[0] + self._visits_before[place]
+            filled = F.pad(order, (0, self._n_batches(place) * self._rows - n_visits), value=-1)
+            self._orders[place] = epoch, filled.view(-1, self._rows)
+        return self._orders[place][1]

@@ -3,70 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from pspns.item_sets import RejectedItems
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Sampler
+from pspns.shapes import Sampler, State
 from pspns.training.epochs import Epochs
 from pspns.training.objective import Loss, objective
+from pspns.training.recorded_step import RecordedStep
 from pspns.training.stopping import EarlyStopping, Evaluation
 
 Watch = Callable[[int, int, Evaluation | None], None]
-"""Told (step, last step, evaluation or None) after every step."""
+"""Told (step, last step, evaluation or None) after every step; may raise KeyboardInterrupt to end training there."""
 
 
-def train(
-    model: EmbeddingModel,
-    epochs: Epochs,
-    sampler: Sampler,
-    loss: Loss,
-    stopping: EarlyStopping,
-    *,
-    learning_rate: float,
-    l2: float,
-    last_step: int,
-    interval: int,
-    watch: Watch,
-) -> None:
-    """Train all replicas together; afterwards `model` holds each one at the state `stopping` kept."""
-    optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
-    loss_sum, looked_at = torch.zeros(epochs.n_replicas, device=model.users.device), 0
-    for step in range(1, last_step + 1):
-        batch = epochs.next_batch()
-        view = model.propagate()
-        negatives = sampler.sample(batch, view)
-        values = objective(batch, negatives, view, loss, l2)  # [replicas]
+class Loop:
+    """All replicas of a loop between two steps: what a step changes, and so what a checkpoint holds."""
 
-        optimiser.zero_grad()
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        epochs: Epochs,
+        rejected: RejectedItems,
+        sampler: Sampler,
+        loss: Loss,
+        stopping: EarlyStopping,
+        *,
+        learning_rate: float,
+        l2: Tensor,
+    ):
+        on_gpu = model.users.is_cuda
+        self._model, self._epochs, self._rejected, self._sampler = model, epochs, rejected, sampler
+        self._loss, self._stopping, self._l2 = loss, stopping, l2
+        self._optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True, capturable=on_gpu)
+        self._loss_sum = torch.zeros_like(l2)  # [replicas] since the last evaluation
+        self._recorded = RecordedStep(self._take_step) if on_gpu and sampler.stays_on_device else None
+        self._looked_at = 0
+        self.step = 0
+
+    def run(self, last_step: int, interval: int, watch: Watch) -> None:
+        """Train to the end; afterwards the model holds each replica at the state `stopping` kept."""
+        while self.step < last_step and self._stopping.alive:
+            self._epochs.advance()
+            (self._recorded or self._take_step)()
+            self.step += 1
+            evaluation = self._look() if self.step % interval == 0 or self.step == last_step else None
+            watch(self.step, last_step, evaluation)
+        self._stopping.restore_best()
+
+    def _take_step(self) -> None:
+        batch = self._epochs.batch()
+        view = self._model.propagate()
+        negatives = self._sampler.sample(batch, view)
+        values = objective(batch, negatives, view, self._loss, self._l2)  # [replicas]
+
+        self._optimiser.zero_grad()
         values.sum().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        self._optimiser.step()
+        self._loss_sum += values.detach()
 
-        loss_sum += values.detach()
-        if step % interval and step < last_step:
-            watch(step, last_step, None)
-            continue
-        evaluation, going_on = stopping.look(step, epochs.epoch, loss_sum / (step - looked_at))
-        looked_at = step
-        watch(step, last_step, evaluation)
+    def _look(self) -> Evaluation:
+        mean_losses = self._loss_sum / (self.step - self._looked_at)
+        evaluation, going_on = self._stopping.look(self.step, self._epochs.epochs, mean_losses)
+        self._looked_at = self.step
+        self._loss_sum.zero_()
         if going_on is not None:
-            if len(going_on) == 0:
-                break
-            epochs.keep(going_on)
-            sampler.keep(going_on)
-            keep_replicas(model, optimiser, going_on)
-        loss_sum = torch.zeros(epochs.n_replicas, device=model.users.device)
-    stopping.restore_best()
+            self._keep(going_on)
+        return evaluation
 
+    def _keep(self, replicas: Tensor) -> None:
+        """Replicas that have stopped leave the axis everywhere."""
+        for part in (self._epochs, self._rejected, self._sampler):
+            part.keep(replicas)
+        self._l2, self._loss_sum = self._l2[replicas], self._loss_sum[replicas]
+        (group,) = self._optimiser.param_groups
+        moments = [self._optimiser.state.pop(parameter) for parameter in group["params"]]
+        self._model.keep(replicas)
+        group["params"] = list(self._model.parameters())
+        for parameter, state in zip(group["params"], moments, strict=True):
+            self._optimiser.state[parameter] = {
+                name: value[:, replicas].contiguous() if value.dim() else value for name, value in state.items()
+            }
+        if self._recorded:
+            self._recorded.forget()
 
-def keep_replicas(model: EmbeddingModel, optimiser: torch.optim.Optimizer, replicas: Tensor) -> None:
-    """Replicas that have stopped leave the axis: parameters and Adam's moments shrink alike."""
-    (group,) = optimiser.param_groups
-    states = [optimiser.state.pop(parameter) for parameter in group["params"]]
-    model.keep(replicas)
-    group["params"] = list(model.parameters())
-    for parameter, state in zip(group["params"], states, strict=True):
-        optimiser.state[parameter] = {
-            name: value[:, replicas].contiguous() if value.dim() else value for name, value in state.items()
+    def state(self) -> State:
+        parts: dict[str, State] = {
+            "model": self._model.snapshot(),
+            "best": self._stopping.state(),
+            "sampler": self._sampler.state(),
+            "loop": {"loss_sum": self._loss_sum},
         }
+        for name, parameter in self._model.named_parameters():
+            parts[f"adam/{name}"] = dict(self._optimiser.state[parameter])
+        return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+
+    def notes(self) -> dict[str, Any]:
+        return {"step": self.step, "looked_at": self._looked_at, "stopping": self._stopping.notes()}
+
+    def load(self, state: State, notes: dict[str, Any]) -> None:
+        """Go on where `state` and `notes` were taken, in a loop made as that one was."""
+        device = self._loss_sum.device
+        self._keep(torch.tensor(notes["stopping"]["alive"], dtype=torch.int64, device=device))
+        self._model.restore({name: table.to(device) for name, table in _part(state, "model").items()})
+        (group,) = self._optimiser.param_groups
+        group["params"] = list(self._model.parameters())
+        self._optimiser.state.clear()
+        for name, parameter in self._model.named_parameters():
+            # Fused Adam on the CPU counts its steps on the CPU; on a GPU, there.
+            self._optimiser.state[parameter] = {
+                key: value.to(device) for key, value in _part(state, f"adam/{name}").items()
+            }
+        self._stopping.load(_part(state, "best"), notes["stopping"])
+        self._sampler.load_state(_part(state, "sampler"))
+        self._loss_sum = state["loop/loss_sum"].to(device)
+        self.step, self._looked_at = notes["step"], notes["looked_at"]
+        self._epochs.seek(self.step)
+
+
+def _part(state: State, name: str) -> State:
+    return {key.removeprefix(f"{name}/"): tensor for key, tensor in state.items() if key.startswith(f"{name}/")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from pspns.shapes import ModelView, Negatives, PositiveBatch, take
@@ -11,20 +12,34 @@ from pspns.shapes import ModelView, Negatives, PositiveBatch, take
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss: Loss, l2: float) -> Tensor:
-    """One number for each replica, `[replicas]`.
+def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss: Loss, l2: Tensor | float) -> Tensor:
+    """One number for each replica, `[replicas]`; so is `l2`, if it is not the same for all.
 
     Σ w·t_u·ℓ / live + λ·(‖e⁰_u‖² + ‖e⁰_i‖² + ‖e⁰_j‖²) / (2·live): sums over the replica's live rows, so that
     a replica is not weakened by rows that only fill its block. e⁰ are the parameters, not what is propagated.
     """
     users = take(model.final.users, batch.users)  # [replicas, rows, size]
-    items = take(model.final.items, batch.items)
-    if model.base is model.final:
-        base_users, base_items = users, items
+    positive, negative = _item_vectors(model.final.items, batch, negatives.items, negatives.embeddings)
+    if model.base is model.final and negatives.embeddings is None:
+        base = users, positive, negative
     else:
-        base_users, base_items = take(model.base.users, batch.users), take(model.base.items, batch.items)
+        base_items = _item_vectors(model.base.items, batch, negatives.items, negatives.base_embeddings)
+        base = take(model.base.users, batch.users), *base_items
 
-    row_losses = loss((users * items).sum(-1), (users * negatives.embeddings).sum(-1))  # [replicas, rows]
-    squares = sum(vectors.square().sum(-1) for vectors in (base_users, base_items, negatives.base_embeddings))
+    row_losses = loss((users * positive).sum(-1), (users * negative).sum(-1))  # [replicas, rows]
+    squares = sum(vectors.square().sum(-1) for vectors in base)
+    weight = l2[:, None] if isinstance(l2, Tensor) else l2
     live = batch.live.sum(-1)  # [replicas]
-    return ((batch.weights * row_losses + l2 / 2 * squares) * batch.live).sum(-1) / live
+    return ((batch.weights * row_losses + weight / 2 * squares) * batch.live).sum(-1) / live
+
+
+def _item_vectors(
+    table: Tensor, batch: PositiveBatch, drawn: Tensor | None, made: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Positives and negatives, both `[replicas, rows, size]`; `made` are negatives that are no items."""
+    if made is not None:
+        return take(table, batch.items), made
+    assert drawn is not None, "a sampler gives items, vectors, or both"
+    # One gather for both: the backward pass of each fills a whole table.
+    both = take(table, torch.cat((batch.items, drawn), dim=1))
+    return both[:, : drawn.shape[1]], both[:, drawn.shape[1] :]

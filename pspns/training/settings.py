@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from pspns.errors import SettingsError
+
+Precision = Literal["float32", "mixed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,8 @@ class TrainingSettings:
     """Steps between two evaluations; unset: those of five passes over train, 5·⌈pairs / batch⌉."""
     patience: int = 10
     """Evaluations without improvement before a replica stops."""
+    precision: Precision = "float32"
+    """How messages are passed in training on a GPU: float32, or mixed (rounded to 8 or 11 bits, summed in float32)."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_steps", "patience"):
@@ -35,6 +40,8 @@ class TrainingSettings:
             self._check(name, value is None or value >= 1, "at least 1")
         self._check("learning_rate", 0 < self.learning_rate < math.inf, "above 0")
         self._check("l2", 0 <= self.l2 < math.inf, "at least 0")
+
+        self._check("precision", self.precision in get_args(Precision), " or ".join(get_args(Precision)))
 
     def _check(self, name: str, is_good: bool, expected: str) -> None:
         if not is_good:

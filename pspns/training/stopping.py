@@ -5,26 +5,39 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pspns.errors import PspnsError
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Validate
+from pspns.shapes import State, Validate
 from pspns.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one look at the validation part showed."""
+    """What one look at the validation part showed, for the replicas still in training.
+
+    A replica goes by its number in the loop, and by its seed once its member's share of the loop is taken out.
+    """
 
     step: int
-    epoch: int
     seconds: float  # since training began
-    metrics: dict[int, dict[str, float]]  # seed → metric → value, for the replicas still in training
-    losses: dict[int, float]  # seed → mean objective since the last evaluation
+    epochs: dict[int, int]  # replica → epochs begun
+    metrics: dict[int, dict[str, float]]  # replica → metric → value
+    losses: dict[int, float]  # replica → mean objective since the last evaluation
+
+    def of(self, first: int, seeds: Sequence[int]) -> Evaluation:
+        """The replicas from `first` on, by their seeds."""
+        seed_of = {first + place: seed for place, seed in enumerate(seeds)}
+        own = [
+            {seed_of[replica]: value for replica, value in values.items() if replica in seed_of}
+            for values in (self.epochs, self.metrics, self.losses)
+        ]
+        return Evaluation(self.step, self.seconds, *own)  # type: ignore[arg-type]
 
 
 class EarlyStopping:
@@ -38,53 +51,81 @@ class EarlyStopping:
         self,
         model: EmbeddingModel,
         settings: TrainingSettings,
-        seeds: Sequence[int],
         select_by: str,
-        validate: Validate | None,
+        validators: Sequence[Validate | None],
     ):
+        """One validator for each replica."""
+        n_replicas = len(validators)
         self._model = model
         self._patience = settings.patience
-        self._keeps_last = settings.steps is not None or validate is None
-        self._seeds = list(seeds)
+        self._keeps_last = settings.steps is not None or None in validators
         self._select_by = select_by
-        self._validate = validate
-        self._alive = list(range(len(seeds)))  # the replicas still on the axis, by number
-        self._best_value = [-math.inf] * len(seeds)
-        self._waited = [0] * len(seeds)
+        self._validators = validators
+        self._best_value = [-math.inf] * n_replicas
+        self._waited = [0] * n_replicas
         self._best_state = model.snapshot()
         self._began = time.perf_counter()
-        self.best_step = [0] * len(seeds)
-        self.last_step = [0] * len(seeds)
+        self.alive = list(range(n_replicas))
+        """The replicas still on the axis, by number."""
+        self.best_step = [0] * n_replicas
+        self.last_step = [0] * n_replicas
         self.history: list[Evaluation] = []
 
-    def look(self, step: int, epoch: int, mean_losses: Tensor) -> tuple[Evaluation, Tensor | None]:
+    def look(self, step: int, epochs: Sequence[int], mean_losses: Tensor) -> tuple[Evaluation, Tensor | None]:
         """Evaluate all replicas; the second value says which go on, if not all do (indices into the axis)."""
         if not bool(torch.isfinite(mean_losses).all()):
             raise PspnsError(
                 f"training diverged: the loss is no longer a finite number at step {step:,}; "
                 "lower [training] learning_rate, or the spread of the start"
             )
-        metrics = self._validate(self._model.scorer()) if self._validate else [{} for _ in self._alive]
+        scorer = self._model.scorer()
+        metrics = []
+        for place, replica in enumerate(self.alive):
+            validate = self._validators[replica]
+            metrics.append(validate(scorer, place) if validate else {})
         evaluation = Evaluation(
             step,
-            epoch,
             time.perf_counter() - self._began,
-            {self._seeds[replica]: metrics[place] for place, replica in enumerate(self._alive)},
-            {self._seeds[replica]: float(mean_losses[place]) for place, replica in enumerate(self._alive)},
+            dict(zip(self.alive, epochs, strict=True)),
+            dict(zip(self.alive, metrics, strict=True)),
+            dict(zip(self.alive, mean_losses.tolist(), strict=True)),
         )
         self.history.append(evaluation)
-        going_on = [place for place in range(len(self._alive)) if self._goes_on(place, step, metrics[place])]
-        if len(going_on) == len(self._alive):
+        going_on = [place for place in range(len(self.alive)) if self._goes_on(place, step, metrics[place])]
+        if len(going_on) == len(self.alive):
             return evaluation, None
-        self._alive = [self._alive[place] for place in going_on]
+        self.alive = [self.alive[place] for place in going_on]
         return evaluation, torch.tensor(going_on, dtype=torch.int64, device=mean_losses.device)
 
     def restore_best(self) -> None:
         """Put every replica back on the axis, at its best."""
         self._model.restore(self._best_state)
 
+    def state(self) -> State:
+        """The best tables so far; what else is to be remembered is in `notes`."""
+        return {name: table.clone() for name, table in self._best_state.items()}
+
+    def notes(self) -> dict[str, Any]:
+        return {
+            "alive": self.alive,
+            "best_value": self._best_value,
+            "waited": self._waited,
+            "best_step": self.best_step,
+            "last_step": self.last_step,
+            "seconds": time.perf_counter() - self._began,
+            "history": [asdict(evaluation) for evaluation in self.history],
+        }
+
+    def load(self, state: State, notes: dict[str, Any]) -> None:
+        """Go on where `state` and `notes` were taken."""
+        self._best_state = {name: table.to(self._best_state[name].device) for name, table in state.items()}
+        self.alive, self._best_value, self._waited = notes["alive"], notes["best_value"], notes["waited"]
+        self.best_step, self.last_step = notes["best_step"], notes["last_step"]
+        self._began = time.perf_counter() - notes["seconds"]
+        self.history = [_evaluation(entry) for entry in notes["history"]]
+
     def _goes_on(self, place: int, step: int, metrics: dict[str, float]) -> bool:
-        replica = self._alive[place]
+        replica = self.alive[place]
         self.last_step[replica] = step
         value = metrics[self._select_by] if metrics else -math.inf
         if self._keeps_last or value > self._best_value[replica]:
@@ -94,3 +135,9 @@ class EarlyStopping:
         else:
             self._waited[replica] += 1
         return self._waited[replica] < self._patience
+
+
+def _evaluation(entry: dict[str, Any]) -> Evaluation:
+    """Back from JSON, which makes text of the numbers that are keys."""
+    by_replica = [{int(key): value for key, value in entry[name].items()} for name in ("epochs", "metrics", "losses")]
+    return Evaluation(entry["step"], entry["seconds"], *by_replica)  # type: ignore[arg-type]

@@ -1,61 +1,97 @@
-"""Everything a model needs to train itself: start, negatives, loss, stopping."""
+"""Everything a model needs to train itself: members and their replicas, negatives, loss, stopping."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from pspns.components import find_part
 from pspns.errors import SettingsError
-from pspns.models._embedding_model import EmbeddingModel
+from pspns.item_sets import RejectedItems
+from pspns.models._embedding_model import EmbeddingModel, Starts
 from pspns.rng import host_stream
-from pspns.shapes import Fitted, Validate, World
+from pspns.shapes import Fitted, SharedWorld, Validate, World
+from pspns.starts._score_spread import score_deviation
 from pspns.training.epochs import Epochs
-from pspns.training.loop import Watch, train
+from pspns.training.loop import Loop, Watch
 from pspns.training.settings import TrainingSettings
 from pspns.training.stopping import EarlyStopping
+
+MakeModel = Callable[[Starts, torch.device], EmbeddingModel]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One setting that trains in a loop, with a replica for each seed."""
+
+    world: World
+    start: Any  # a part of starts/
+    l2: float
+    seeds: Sequence[int]
+    validate: Validate | None
 
 
 @dataclass(frozen=True)
 class Trainer:
     """Handed to a model's `fit`; a model without a training loop uses only `validate`."""
 
-    world: World
-    start: Any  # a part of starts/
+    members: Sequence[Member]  # all on the same ground
     negatives: Any  # a part of negatives/
-    settings: TrainingSettings
-    seeds: Sequence[int]
+    settings: TrainingSettings  # l2 is each member's own
     select_by: str  # the metric that chooses, such as recall@20
-    validate: Validate | None
     watch: Watch
 
-    def embedding_model(self, size: int) -> EmbeddingModel:
-        """Fresh embeddings, one replica for each seed."""
-        starts = [self.start.embeddings(self.world, size, host_stream(seed, "start")) for seed in self.seeds]
-        return EmbeddingModel(starts, self.world.device)
+    @property
+    def validate(self) -> Validate | None:
+        """For a model without a training loop, which is fitted for one member alone."""
+        if len(self.members) > 1:
+            raise SettingsError("a model without a training loop has no replicas to train together; run settings apart")
+        return self.members[0].validate
 
-    def train(self, model: EmbeddingModel) -> Fitted:
-        if self.validate is None and self.settings.steps is None:
+    def train(self, make_model: MakeModel, size: int) -> Fitted:
+        """Train all members' replicas together, member after member on the replica axis."""
+        if any(member.validate is None for member in self.members) and self.settings.steps is None:
             raise SettingsError(
                 "without a validation part nothing tells when to stop; set --training.steps to a fixed number"
             )
-        stopping = EarlyStopping(model, self.settings, self.seeds, self.select_by, self.validate)
-        train(
+        replicas = [(member, seed) for member in self.members for seed in member.seeds]
+        seeds = [seed for _, seed in replicas]
+        ground = self.members[0].world
+        model = make_model([m.start.embeddings(m.world, size, host_stream(s, "start")) for m, s in replicas], ground.device)
+        _spread_scores(model, [member.start for member, _ in replicas])
+        rejected = RejectedItems([member.world.rejected for member, _ in replicas])
+        shared = SharedWorld(
+            ground.n_users, ground.n_items, ground.train, ground.data_seed, ground.memory, svd=ground.svd, rejected=rejected
+        )
+        stopping = EarlyStopping(model, self.settings, self.select_by, [member.validate for member, _ in replicas])
+        loop = Loop(
             model,
-            Epochs(self.world, self.settings.batch_size, self.seeds),
-            self.negatives.start(self.world, self.seeds),
+            Epochs([member.world for member, _ in replicas], self.settings.batch_size, seeds),
+            rejected,
+            self.negatives.start(shared, seeds),
             find_part("losses", self.settings.loss),
             stopping,
             learning_rate=self.settings.learning_rate,
-            l2=self.settings.l2,
-            last_step=self.settings.steps or self.settings.max_steps,
-            interval=self.settings.interval(len(self.world.train)),
-            watch=self.watch,
+            l2=torch.tensor([member.l2 for member, _ in replicas], device=ground.device),
+        )
+        loop.run(
+            self.settings.steps or self.settings.max_steps, self.settings.interval(len(ground.train)), self.watch
         )
         return Fitted(
-            scorer=model.scorer(),
-            steps=stopping.last_step,
-            best_steps=stopping.best_step,
-            history=stopping.history,
+            scorer=model.scorer(), steps=stopping.last_step, best_steps=stopping.best_step, history=stopping.history
         )
+
+
+def _spread_scores(model: EmbeddingModel, starts: Sequence[Any]) -> None:
+    """A start that promises a spread of the scores promises it for what the model makes of its tables."""
+    view = model.propagate()
+    if view.base is view.final:
+        return  # the tables themselves are what scores are made of
+    for place, start in enumerate(starts):
+        if wanted := getattr(start, "score_spread", None):
+            found = score_deviation(view.final.users[:, place].detach(), view.final.items[:, place].detach())
+            model.scale_replica(place, math.sqrt(wanted / found) if found > 0 else 1.0)

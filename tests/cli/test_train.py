@@ -91,6 +91,7 @@ class TestPositives:
         assert facts["dropped_because_held_out"] == 0
         assert facts["svd"] == {
             "rank": 5,
+            "computed_rank": 5,
             "exact": True,
             "oversampling": None,
             "power_passes": None,

@@ -32,7 +32,7 @@ def test_any_block_size_gives_the_same_bits(monkeypatch):
     users = torch.arange(300)
     whole = None
     for n_rows in (1, 7, 31, 32, 33, 100, 256, 300):
-        monkeypatch.setattr(top_lists, "MAX_ROWS", n_rows)
+        monkeypatch.setattr(top_lists, "max_rows", lambda device, n_rows=n_rows: n_rows)
         lists = TopLists(ItemSets(300, 500, known), torch.arange(500), 300, MemoryBudget(CPU))
         found = lists.best(scorer, 0, users, 20)
         whole = whole or found

@@ -15,13 +15,13 @@ from pspns.models.ease import Ease, ItemToItem
 from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
 from pspns.training.settings import TrainingSettings
-from pspns.training.trainer import Trainer
+from pspns.training.trainer import Member, Trainer
 
 USERS = torch.arange(40)
 
 
 def trainer(world, validate=None) -> Trainer:
-    return Trainer(world, None, None, TrainingSettings(), (0,), "recall@20", validate, lambda *_: None)
+    return Trainer([Member(world, None, 0, (0,), validate)], None, TrainingSettings(), "recall@20", lambda *_: None)
 
 
 def dense(world) -> np.ndarray:
@@ -78,9 +78,9 @@ def test_ease_scores_users_in_any_order_and_those_without_items():
 def test_ease_takes_the_l2_that_validation_likes_best():
     world, asked = toy_world(), []
 
-    def validate(scorer):
+    def validate(scorer, replica):
         asked.append(scorer)
-        return [{"recall@20": [0.1, 0.3, 0.3, 0.2][len(asked) - 1]}]
+        return {"recall@20": [0.1, 0.3, 0.3, 0.2][len(asked) - 1]}
 
     fitted = Ease().fit(world, trainer(world, validate))
     assert len(asked) == 4
@@ -90,7 +90,7 @@ def test_ease_takes_the_l2_that_validation_likes_best():
 
 def test_svd_tries_only_ranks_that_fit():
     world = toy_world()  # 30 items: of 16, 32, … only the first
-    fitted = SvdRanking().fit(world, trainer(world, lambda scorer: [{"recall@20": 1.0}]))
+    fitted = SvdRanking().fit(world, trainer(world, lambda scorer, replica: {"recall@20": 1.0}))
     assert fitted.chosen == {"rank": 16}
     assert fitted.scorer.items.shape == (30, 1, 16)
 

@@ -9,7 +9,7 @@ from pspns.components import find_part, part_names
 from pspns.negatives.uniform import UniformNegatives
 from pspns.starts.xavier import XavierStart
 from pspns.training.settings import TrainingSettings
-from pspns.training.trainer import Trainer
+from pspns.training.trainer import Member, Trainer
 
 SEEDS = (0, 4)
 
@@ -18,13 +18,10 @@ SEEDS = (0, 4)
 def fitted(request):
     world = toy_world()
     trainer = Trainer(
-        world,
-        XavierStart(),
+        [Member(world, XavierStart(), 1e-4, SEEDS, lambda scorer, replica: {"recall@20": 0.5})],
         UniformNegatives(),
         TrainingSettings(steps=20, batch_size=64),
-        SEEDS,
         "recall@20",
-        lambda scorer: [{"recall@20": 0.5}] * scorer.n_replicas,
         lambda *_: None,
     )
     part = find_part("models", request.param)()

@@ -5,8 +5,10 @@ from toy import make_world, random_pairs
 from pspns.data.split import Pairs
 from pspns.item_sets import ItemSets
 from pspns.negatives.uniform import UniformNegatives
-from pspns.shapes import Embeddings, ModelView, take
+from pspns.losses.bpr import bpr
+from pspns.shapes import Embeddings, ModelView
 from pspns.training.epochs import Epochs
+from pspns.training.objective import objective
 
 
 def view_of(world, n_replicas):
@@ -17,7 +19,7 @@ def view_of(world, n_replicas):
 
 def test_never_a_rejected_item_and_every_other_one():
     world = make_world(random_pairs(12, 9, 40, np.random.default_rng(0)), 12, 9)
-    sampler, epochs, view = UniformNegatives().start(world, [0, 1]), Epochs(world, 16, [0, 1]), view_of(world, 2)
+    sampler, epochs, view = UniformNegatives().start(world, [0, 1]), Epochs([world] * 2, 16, [0, 1]), view_of(world, 2)
     seen = set()
     for _ in range(300):
         batch = epochs.next_batch()
@@ -28,22 +30,22 @@ def test_never_a_rejected_item_and_every_other_one():
     assert seen == {(u, i) for u in range(12) for i in range(9)} - owned
 
 
-def test_vectors_are_those_of_the_items_and_carry_gradient():
+def test_gradient_reaches_the_drawn_items():
     world = make_world(random_pairs(12, 9, 40, np.random.default_rng(0)), 12, 9)
-    view, batch = view_of(world, 3), Epochs(world, 16, [0, 1, 2]).next_batch()
+    view, batch = view_of(world, 3), Epochs([world] * 3, 16, [0, 1, 2]).next_batch()
     negatives = UniformNegatives().start(world, [0, 1, 2]).sample(batch, view)
-    assert torch.equal(negatives.embeddings, take(view.final.items, negatives.items))
-    negatives.embeddings.sum().backward()
+    objective(batch, negatives, view, bpr, 0.0).sum().backward()
     touched = view.final.items.grad.abs().sum(-1) > 0  # [items, replicas]
     for replica in range(3):
-        assert set(touched[:, replica].nonzero().flatten().tolist()) == set(negatives.items[replica].tolist())
+        expected = {*negatives.items[replica].tolist(), *batch.items[replica].tolist()}
+        assert set(touched[:, replica].nonzero().flatten().tolist()) == expected
 
 
 def test_held_out_items_do_occur():
     # Rejecting them would be a leak: the sampler would know what is held out.
     train, held_out = Pairs(np.array([0, 1]), np.array([0, 1])), ItemSets(2, 3, Pairs(np.array([0]), np.array([2])))
     world = make_world(train, 2, 3)
-    sampler, epochs, view = UniformNegatives().start(world, [0]), Epochs(world, 2, [0]), view_of(world, 1)
+    sampler, epochs, view = UniformNegatives().start(world, [0]), Epochs([world], 2, [0]), view_of(world, 1)
     hits = 0
     for _ in range(50):
         batch = epochs.next_batch()

@@ -1,10 +1,13 @@
 """What is said of the constructed pairs, against counts made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from toy import CPU, make_world, random_pairs
 
 from pspns.data.split import Pairs
+from pspns.global_svd import GlobalSvd
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.positives._facts import describe_positives, positives_words
@@ -51,7 +54,14 @@ def test_counts_by_hand():
         "observed_left_out": 1,
         "dropped_because_held_out": 1,
         "user_weights": {"mean": 1.25, "least": 0.5, "most": 2.0},
-        "svd": {"rank": 2, "exact": True, "oversampling": None, "power_passes": None, "seed_agreement": 1.0},
+        "svd": {
+            "rank": 2,
+            "computed_rank": 2,
+            "exact": True,
+            "oversampling": None,
+            "power_passes": None,
+            "seed_agreement": 1.0,
+        },
     }
 
 
@@ -93,11 +103,21 @@ def test_how_the_randomized_svd_was_made():
     builder = MergedPositives(rank=12)
     world = make_world(train, 1020, 1010, pairs=builder.build(ground))
     svd = describe_positives(world, builder)["svd"]
-    assert (svd["rank"], svd["exact"], svd["oversampling"], svd["power_passes"]) == (12, False, 10, 7)
+    assert (svd["rank"], svd["computed_rank"], svd["exact"]) == (12, 12, False)
+    assert (svd["oversampling"], svd["power_passes"]) == (10, 7)
     assert svd["seed_agreement"] == builder.seed_agreement(ground)
     assert 0 < svd["seed_agreement"] < 1
     exact = describe_positives(world, MergedPositives(rank=12, exact=True))["svd"]
-    assert exact == {"rank": 12, "exact": True, "oversampling": None, "power_passes": None, "seed_agreement": 1.0}
+    assert (exact["exact"], exact["oversampling"], exact["power_passes"]) == (True, None, None)
+    assert exact["seed_agreement"] == 1
+
+
+def test_the_rank_of_a_shared_svd_is_told_beside_the_rank_that_proposes():
+    ground = Ground(40, 30, random_pairs(40, 30, 200, np.random.default_rng(0)), 0, MemoryBudget(CPU))
+    for at_least, computed_rank in ((0, 5), (12, 12), (64, 30)):
+        world = replace(make_world(ground.train, 40, 30), svd=GlobalSvd(at_least=at_least))
+        svd = describe_positives(world, MergedPositives(rank=5))["svd"]
+        assert (svd["rank"], svd["computed_rank"]) == (5, computed_rank)
 
 
 def test_weights_too_small_for_a_number_are_told_and_not_left_out():

@@ -11,19 +11,29 @@ from pspns.starts.normal import NormalStart
 from pspns.starts.xavier import XavierStart
 
 
+@pytest.mark.parametrize("size", [1, 8, 64])  # the toy world has 40 users and 30 items
 @pytest.mark.parametrize("name", part_names("starts"))
-def test_every_start_gives_finite_reproducible_tables(name):
-    world, start = toy_world(), find_part("starts", name)()
-    users, items = start.embeddings(world, 8, np.random.default_rng(0))
-    assert users.shape == (40, 8)
-    assert items.shape == (30, 8)
+def test_every_start_gives_finite_reproducible_tables(name, size):
+    start = find_part("starts", name)()
+    users, items = start.embeddings(toy_world(), size, np.random.default_rng(0))
+    assert users.shape == (40, size)
+    assert items.shape == (30, size)
     assert users.dtype == items.dtype == np.float32
-    assert np.isfinite(users).all()
-    assert users.std() > 0
-    again = start.embeddings(world, 8, np.random.default_rng(0))
+    for table in (users, items):
+        assert np.isfinite(table).all()
+        assert table.std() > 0
+    # A column that is 0 on both sides has no gradient and never learns.
+    assert (np.abs(users).max(0) + np.abs(items).max(0)).min() > 0
+    again = start.embeddings(toy_world(), size, np.random.default_rng(0))
     assert np.array_equal(users, again[0])
     assert np.array_equal(items, again[1])
-    assert not np.array_equal(users, start.embeddings(world, 8, np.random.default_rng(1))[0])
+
+
+@pytest.mark.parametrize("name", part_names("starts"))
+def test_seeds_start_apart_unless_the_data_say_where_to_start(name):
+    start = find_part("starts", name)()
+    one, two = (start.embeddings(toy_world(), 8, np.random.default_rng(seed))[0] for seed in (0, 1))
+    assert np.array_equal(one, two) == (name == "spectral")
 
 
 def test_xavier_has_the_spread_of_torch():

@@ -26,13 +26,13 @@ def copied_world():
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 11, 100])
 def test_an_epoch_visits_each_pair_once_for_each_copy(batch_size):
     world = copied_world()
-    epochs = Epochs(world, batch_size, [0, 1])
+    epochs = Epochs([world] * 2, batch_size, [0, 1])
     for epoch in (1, 2):
         visits = [Counter(), Counter()]
         while True:
             batch = epochs.next_batch()
-            assert epochs.epoch == epoch
-            assert batch.users.shape == (2, min(batch_size, 11))
+            assert epochs.epochs == [epoch, epoch]
+            assert batch.users.shape == (2, batch_size)
             for replica in range(2):
                 visits[replica].update(batch.pair_ids[replica][batch.live[replica] == 1].tolist())
             if sum(visits[0].values()) == 11:
@@ -41,7 +41,7 @@ def test_an_epoch_visits_each_pair_once_for_each_copy(batch_size):
 
 
 def test_rows_carry_their_pair_and_its_weight():
-    world, batch = copied_world(), Epochs(copied_world(), 11, [5]).next_batch()
+    world, batch = copied_world(), Epochs([copied_world()], 11, [5]).next_batch()
     ids = batch.pair_ids[0].numpy()
     assert batch.users[0].tolist() == world.pairs.users[ids].tolist()
     assert batch.items[0].tolist() == world.pairs.items[ids].tolist()
@@ -51,7 +51,7 @@ def test_rows_carry_their_pair_and_its_weight():
 
 def test_orders_differ_between_epochs_and_replicas_and_not_between_companies():
     world = toy_world()
-    alone, together = Epochs(world, 64, [4]), Epochs(world, 64, [0, 4])
+    alone, together = Epochs([world], 64, [4]), Epochs([world] * 2, 64, [0, 4])
     first = [alone.next_batch().pair_ids for _ in range(12)]
     other = [together.next_batch().pair_ids for _ in range(12)]
     assert all(torch.equal(a[0], b[1]) for a, b in zip(first, other, strict=True))
@@ -62,7 +62,7 @@ def test_orders_differ_between_epochs_and_replicas_and_not_between_companies():
 
 def test_a_replica_that_stays_goes_on_where_it_was():
     world = toy_world()
-    alone, together = Epochs(world, 64, [4]), Epochs(world, 64, [0, 4, 7])
+    alone, together = Epochs([world], 64, [4]), Epochs([world] * 3, 64, [0, 4, 7])
     for _ in range(2):
         alone.next_batch(), together.next_batch()
     together.keep(torch.tensor([1]))

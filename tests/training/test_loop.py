@@ -9,30 +9,28 @@ import torch
 from toy import toy_world
 
 from pspns.errors import PspnsError, SettingsError
+from pspns.models._embedding_model import EmbeddingModel
 from pspns.negatives.uniform import UniformNegatives
 from pspns.rng import host_stream
 from pspns.starts.normal import NormalStart
 from pspns.starts.xavier import XavierStart
 from pspns.training.settings import TrainingSettings
-from pspns.training.trainer import Trainer
+from pspns.training.trainer import Member, Trainer
 
 
 def trainer(world, seeds, *, validate=None, watch=None, start=None, **settings) -> Trainer:
+    chosen = TrainingSettings(**{"batch_size": 64, **settings})
     return Trainer(
-        world=world,
-        start=start or XavierStart(),
+        members=[Member(world, start or XavierStart(), chosen.l2, seeds, validate)],
         negatives=UniformNegatives(),
-        settings=TrainingSettings(**{"batch_size": 64, **settings}),
-        seeds=seeds,
+        settings=chosen,
         select_by="recall@20",
-        validate=validate,
         watch=watch or (lambda step, last_step, evaluation: None),
     )
 
 
 def trained(world, seeds, **settings):
-    training = trainer(world, seeds, **settings)
-    return training.train(training.embedding_model(8))
+    return trainer(world, seeds, **settings).train(EmbeddingModel, 8)
 
 
 def test_equals_a_plain_loop_written_out():
@@ -45,7 +43,7 @@ def test_equals_a_plain_loop_written_out():
     users, items = (torch.from_numpy(t).clone().requires_grad_() for t in XavierStart().embeddings(
         world, 8, host_stream(3, "start")))  # fmt: skip
     adam = torch.optim.Adam([users, items], lr=0.01)
-    epochs, sampler = Epochs(world, 64, [3]), UniformNegatives().start(world, [3])
+    epochs, sampler = Epochs([world], 64, [3]), UniformNegatives().start(world, [3])
     for _ in range(15):
         batch = epochs.next_batch()
         live = batch.live[0].bool()
@@ -94,20 +92,20 @@ def test_same_seed_same_bits_whatever_the_threads(n_threads, tmp_path_factory):
 
 def scripted_validation(values: dict[int, list[float]], seen: list[int]):
     """Validation whose answer is written down: seed → value at each evaluation, for replicas as they remain."""
-    calls = [0]
+    looks = [0]
     alive = list(values)
 
-    def validate(scorer):
-        seen.append(scorer.n_replicas)
-        now = calls[0]
-        calls[0] += 1
-        answers = [{"recall@20": values[seed][now]} for seed in alive]
-        # What the loop should decide with a patience of two.
-        for seed in list(alive):
-            past = values[seed][: now + 1]
-            if now - int(np.argmax(past)) >= 2:
-                alive.remove(seed)
-        return answers
+    def validate(scorer, place):
+        now = looks[0]
+        answer = {"recall@20": values[alive[place]][now]}
+        if place == scorer.n_replicas - 1:
+            seen.append(scorer.n_replicas)
+            looks[0] += 1
+            # What the loop should decide with a patience of two.
+            for seed in list(alive):
+                if now - int(np.argmax(values[seed][: now + 1])) >= 2:
+                    alive.remove(seed)
+        return answer
 
     return validate
 
@@ -136,14 +134,14 @@ def test_replicas_stop_one_by_one_and_keep_their_best():
 
 
 def test_equal_values_are_no_improvement():
-    found = trained(toy_world(), [0], evaluate_every=5, patience=3, validate=lambda s: [{"recall@20": 0.5}])
+    found = trained(toy_world(), [0], evaluate_every=5, patience=3, validate=lambda s, place: {"recall@20": 0.5})
     assert (found.best_steps, found.steps) == ([5], [20])
 
 
 def test_a_fixed_number_of_steps_keeps_the_last_state_whatever_validation_says():
     falling = iter(range(100, 0, -1))
     world = toy_world()
-    watched = trained(world, [0], steps=23, evaluate_every=5, validate=lambda s: [{"recall@20": next(falling)}])
+    watched = trained(world, [0], steps=23, evaluate_every=5, validate=lambda s, place: {"recall@20": next(falling)})
     assert watched.steps == watched.best_steps == [23]
     assert [e.step for e in watched.history] == [5, 10, 15, 20, 23]
     assert torch.equal(watched.scorer.users, trained(world, [0], steps=23).scorer.users)
@@ -151,7 +149,7 @@ def test_a_fixed_number_of_steps_keeps_the_last_state_whatever_validation_says()
 
 def test_max_steps_ends_training_that_still_improves():
     rising = iter(range(100))
-    found = trained(toy_world(), [0], max_steps=12, evaluate_every=5, validate=lambda s: [{"recall@20": next(rising)}])
+    found = trained(toy_world(), [0], max_steps=12, evaluate_every=5, validate=lambda s, place: {"recall@20": next(rising)})
     assert found.steps == found.best_steps == [12]
 
 

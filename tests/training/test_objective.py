@@ -36,7 +36,7 @@ def test_equals_a_loop_over_rows(loss, by_hand):
     )
     drawn = torch.tensor([[1, 2, 0], [0, 5, 3]])
     vectors = torch.stack([items[drawn[r], r] for r in range(2)])
-    found = objective(batch, Negatives(vectors, vectors, drawn), ModelView(embeddings, embeddings), loss, 0.01)
+    found = objective(batch, Negatives(drawn, vectors, vectors), ModelView(embeddings, embeddings), loss, 0.01)
     for r, n_live in ((0, 3), (1, 2)):
         expected = 0.0
         for row in range(n_live):
@@ -59,7 +59,7 @@ def test_weight_two_equals_the_pair_listed_twice():
         table = items.clone().requires_grad_()
         view = ModelView(Embeddings(users, table), Embeddings(users, table))
         drawn = negatives[:, numbers]
-        loss = objective(batch(numbers, weights), Negatives(drawn, drawn, None), view, bpr, 0.0).sum()
+        loss = objective(batch(numbers, weights), Negatives(None, drawn, drawn), view, bpr, 0.0).sum()
         (found,) = torch.autograd.grad(loss * len(numbers), table)
         return found
 
@@ -70,7 +70,7 @@ def test_l2_reaches_the_parameters_and_not_what_is_propagated():
     world = toy_world()
     base = Embeddings(torch.ones(40, 1, 2, requires_grad=True), torch.ones(30, 1, 2, requires_grad=True))
     final = Embeddings(torch.zeros(40, 1, 2), torch.zeros(30, 1, 2))
-    view, batch = ModelView(base, final), Epochs(world, 8, [0]).next_batch()
+    view, batch = ModelView(base, final), Epochs([world], 8, [0]).next_batch()
     negatives = UniformNegatives().start(world, [0]).sample(batch, view)
     value = objective(batch, negatives, view, bpr, 0.5)
     # Scores of zero vectors are 0: softplus(0) = ln 2; three parameter vectors of squared length 2 in each row.

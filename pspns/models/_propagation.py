@@ -1,0 +1,122 @@
+"""Message passing without weights: each layer averages neighbours symmetrically, the result is the mean of all layers.
+
+The operator is (1 / (L+1)) Σ_l Ã^l with Ã = D^-½ A D^-½ over users and items together. It is symmetric, so the
+gradient passes back through the very same operator, as often as one likes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from pspns.memory import MemoryBudget
+from pspns.models._graph import degree_scales
+
+
+class MeanOfLayers(Protocol):
+    """The operator, in whichever way it is computed."""
+
+    def apply(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """`[n_users, columns]` and `[n_items, columns]` → the same."""
+
+
+def propagate(operator: MeanOfLayers, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    """The operator on `[nodes, replicas, size]` tables, differentiable any number of times."""
+    shapes = users.shape, items.shape
+    found = _Symmetric.apply(users.flatten(1), items.flatten(1), operator)  # type: ignore[no-untyped-call]
+    return found[0].view(shapes[0]), found[1].view(shapes[1])
+
+
+class _Symmetric(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor, operator: MeanOfLayers) -> tuple[Tensor, Tensor]:
+        ctx.operator = operator
+        return operator.apply(users, items)
+
+    @staticmethod
+    def backward(ctx: Any, user_gradient: Tensor, item_gradient: Tensor) -> Any:  # type: ignore[override]
+        found = _Symmetric.apply(user_gradient, item_gradient, ctx.operator)  # type: ignore[no-untyped-call]
+        return *found, None
+
+
+class SparseLayers:
+    """One sparse product for each layer and side, for all replicas at once; the plain form, and the one on the CPU."""
+
+    def __init__(
+        self, weights: sparse.csr_array, layers: int, device: torch.device, dtype: torch.dtype = torch.float32
+    ):
+        user_scale, item_scale = degree_scales(weights)
+        normalised = sparse.csr_array(sparse.diags_array(user_scale) @ weights @ sparse.diags_array(item_scale))
+        self._to_users = _to_torch(normalised, device, dtype)
+        self._to_items = _to_torch(sparse.csr_array(normalised.T), device, dtype)
+        self._layers = layers
+
+    def apply(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        user_sum, item_sum = users.clone(), items.clone()
+        for _ in range(self._layers):
+            users, items = self._to_users @ items, self._to_items @ users
+            user_sum += users
+            item_sum += items
+        return user_sum / (self._layers + 1), item_sum / (self._layers + 1)
+
+
+class DenseProduct:
+    """The whole operator as one matrix for the tensor cores, which multiply numbers rounded to 11 bits (TF32).
+
+    On a graph that is small and dense this is many times faster than following its edges.
+    """
+
+    def __init__(self, sparse_form: MeanOfLayers, n_users: int, n_items: int, device: torch.device):
+        everyone = torch.eye(n_users + n_items, device=device)
+        self._matrix = torch.cat(sparse_form.apply(everyone[:n_users].contiguous(), everyone[n_users:].contiguous()))
+        self._n_users = n_users
+
+    def apply(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        precision = torch.backends.cuda.matmul.fp32_precision
+        try:
+            torch.backends.cuda.matmul.fp32_precision = "tf32"
+            found = self._matrix @ torch.cat((users, items))
+        finally:
+            torch.backends.cuda.matmul.fp32_precision = precision
+        return found[: self._n_users], found[self._n_users :]
+
+
+def best_operator(weights: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool) -> MeanOfLayers:
+    """The fastest form for this graph on this device; only `mixed` may round what is multiplied."""
+    device = memory.device
+    if device.type == "cpu":
+        return SparseLayers(weights, layers, device)
+    from pspns.models._gathered_layers import GatheredLayers  # needs Triton, which comes with torch for CUDA
+
+    n_users, n_items = weights.shape
+    if mixed and _dense_is_faster(n_users + n_items, weights.nnz, layers, memory):
+        return DenseProduct(GatheredLayers(weights, layers, device), n_users, n_items, device)
+    return GatheredLayers(weights, layers, device, table_dtype=torch.bfloat16 if mixed else torch.float32)
+
+
+def _dense_is_faster(n_nodes: int, n_edges: int, layers: int, memory: MemoryBudget) -> bool:
+    # Measured on one H200: TF32 products run at about 300 TFLOP/s, 16-bit rows are gathered at about 4 TB/s.
+    dense_seconds = 2 * n_nodes**2 / 300e12
+    gather_seconds = layers * 2 * n_edges * 2 / 4e12
+    fits = memory.limit is None or 3 * 4 * n_nodes**2 < memory.limit
+    return fits and dense_seconds < gather_seconds
+
+
+def _to_torch(matrix: sparse.csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
+    with warnings.catch_warnings():
+        # torch calls its CSR tensors beta; only products with dense matrices are used here, and tests check those.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int64)),
+            torch.from_numpy(matrix.indices.astype(np.int64)),
+            torch.from_numpy(matrix.data).to(dtype),
+            size=matrix.shape,
+            device=device,
+            check_invariants=False,
+        )
