@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from pspns.positives._facts import describe_positives
 from pspns.recommender import Recommender
 from pspns.record import describe_run
 from pspns.run import Run, build_world, choose_device, judge, prepare_rankings, run
-from pspns.run_folder import new_run_folder, open_model, write_run
+from pspns.run_folder import open_model, unfinished_run, write_run
 from pspns.settings import Settings
 from pspns.shapes import Fitted
 
@@ -40,9 +39,13 @@ def fit(
     config: str | Path | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
+    resume: bool = False,
     **options: Any,
 ) -> Recommender:
     """Train and judge a model on anything `load` understands; options are those of the command line.
+
+    With `out` the run is written to that folder. While it lasts, checkpoints lie beside it: if it was stopped, the
+    same call with `resume=True` goes on from the last one, or starts at the beginning if there is none.
 
     >>> import polars as pl
     >>> clicks = pl.DataFrame({"user": ["a", "a", "b", "b", "c", "c"], "item": [1, 2, 2, 3, 1, 3]})
@@ -57,10 +60,14 @@ def fit(
     settings = resolve(*layers, Layer("fit", options))
     if data is None and settings.data.source is None:
         raise SettingsError("there are no data; give fit a frame, a matrix, a path or a data set's name")
-    with nullcontext() if out is None else new_run_folder(Path(out), overwrite=overwrite) as folder:
+    if out is None:
+        if resume:
+            raise SettingsError("without out there is no checkpoint to resume from; give fit the out of the first call")
         finished = run(load_data(settings, data), settings)
-        if folder is not None:
-            write_run(finished, folder)
+    else:
+        with unfinished_run(Path(out), resume=resume, overwrite=overwrite) as place:
+            finished = run(load_data(settings, data), settings, checkpoints=place.checkpoints, resume=resume)
+            write_run(finished, place.folder)
     result = describe_run(finished)
     return Recommender(
         finished.model.fitted.scorer, result["served_replica"], finished.split, result, finished.positives

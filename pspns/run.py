@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from pspns.global_svd import GlobalSvd
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget, MemoryBudgetError
 from pspns.positives._facts import describe_positives, positives_words
+from pspns.resume import open_checkpoints
 from pspns.rng import host_stream
 from pspns.settings import Settings
 from pspns.shapes import Fitted, Ground, PositivePairs, Scorer, Validate, World
@@ -78,11 +80,16 @@ def run(
     data: Interactions | GivenSplit,
     settings: Settings,
     *,
+    checkpoints: Path | None = None,
+    resume: bool = False,
     watch: Watch = lambda step, last_step, evaluation: None,
     say: Say = lambda line: None,
 ) -> Run:
-    """From interactions to a judged model; training and evaluation see the same frozen protocol."""
-    (finished,) = run_together(data, [settings], watch=watch, say=say)
+    """From interactions to a judged model; training and evaluation see the same frozen protocol.
+
+    With a folder for `checkpoints` a training that is stopped can go on later: see `pspns.resume.unfinished`.
+    """
+    (finished,) = run_together(data, [settings], checkpoints=checkpoints, resume=resume, watch=watch, say=say)
     return finished
 
 
@@ -90,6 +97,8 @@ def run_together(
     data: Interactions | GivenSplit,
     members: Sequence[Settings],
     *,
+    checkpoints: Path | None = None,
+    resume: bool = False,
     watch: Watch = lambda step, last_step, evaluation: None,
     say: Say = lambda line: None,
 ) -> list[Run]:
@@ -107,15 +116,20 @@ def run_together(
     say(_split_words(split))
     with _timed(seconds, "positives"):
         prepared = _prepare_all(split, members, memory, say)
+    saving = None
+    if checkpoints:
+        saving = open_checkpoints(checkpoints, members, split, [one.world for one in prepared], resume=resume, say=say)
     trainer = Trainer(
         members=[_trained_as(one) for one in prepared],
         negatives=settings.negatives,
         settings=settings.training,
         select_by=settings.evaluation.select_by,
         watch=watch,
+        saving=saving,
     )
     with _timed(seconds, "training"):
         together = settings.model.fit(prepared[0].world, trainer)
+    seconds["training"] += saving.seconds_before if saving else 0.0
 
     finished, first = [], 0
     for one, member in zip(prepared, trainer.members, strict=True):
@@ -143,13 +157,15 @@ def check_company(members: Sequence[Settings]) -> None:
             if getattr(alike, section.name) != getattr(first, section.name):
                 raise SettingsError(
                     f"settings that train together must share [{section.name}], got {getattr(first, section.name)} and "
-                    f"{getattr(other, section.name)}; only positives, weighting, start, l2, seeds and protocol may differ"
+                    f"{getattr(other, section.name)}; positives, weighting, start, l2, seeds and protocol may differ"
                 )
-        if find_protocol(other.run.protocol).needs_validation != find_protocol(first.run.protocol).needs_validation:
+        protocols = find_protocol(first.run.protocol), find_protocol(other.run.protocol)
+        if protocols[0].needs_validation != protocols[1].needs_validation:
             raise SettingsError(
                 f"protocols {first.run.protocol} and {other.run.protocol} split the data differently; run them apart"
             )
-        if getattr(first.model, "graph", "train") != "train" and other.positives != first.positives:
+        same_pairs = other.positives == first.positives and protocols[0].drop_held_out == protocols[1].drop_held_out
+        if getattr(first.model, "graph", "train") != "train" and not same_pairs:
             raise SettingsError(
                 f"with [model] graph = {first.model.graph} the positives are the graph, and replicas share a loop only "
                 "if they share a graph; run them apart"
@@ -205,7 +221,7 @@ def _judge_beside_baselines(
     name = part_name("models", settings.model)
     with _timed(seconds, "evaluation"):
         judged = judge(name, fitted, rankings)
-    alone = dataclasses.replace(trainer, members=[_trained_as(one)])
+    alone = dataclasses.replace(trainer, members=[_trained_as(one)], saving=None)
     baselines, left_out = [], {}
     with _timed(seconds, "baselines"):
         for baseline in BASELINES if settings.run.baselines and rankings.test else ():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import math
+import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,14 @@ import polars as pl
 import torch
 from safetensors import SafetensorError
 
-from pspns.errors import DataError, PspnsError
+from pspns.errors import DataError, PspnsError, SettingsError
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.json_files import read_json, write_json
 from pspns.model_files import id_column, read_model, write_model
 from pspns.new_folder import FolderKind, new_folder
 from pspns.recommender import Recommender
 from pspns.record import describe_run
+from pspns.resume import has_checkpoint, make_way, unfinished, unfinished_folder
 from pspns.run import Judged, Run, choose_device
 
 RESULT = "result.json"
@@ -37,6 +40,46 @@ RESULT_KEYS = ("protocol", "model", "data", "evaluated", "seeds", "settings", "b
 def new_run_folder(target: Path, *, overwrite: bool = False) -> AbstractContextManager[Path]:
     """A folder to fill, which moves to `target` if the block ends well and leaves nothing behind if it does not."""
     return new_folder(target, RUN, overwrite=overwrite)
+
+
+@dataclasses.dataclass(frozen=True)
+class UnfinishedRun:
+    """Where a run puts what it has so far."""
+
+    folder: Path  # to fill; see `new_run_folder`
+    checkpoints: Path  # beside the target
+
+
+@contextmanager
+def unfinished_run(target: Path, *, resume: bool = False, overwrite: bool = False) -> Iterator[UnfinishedRun]:
+    """A new run's folder, with checkpoints beside it until it is in its place; no other process may use either."""
+    if resume and not overwrite:
+        _refuse_finished(target)
+    with unfinished(target) as checkpoints:
+        _remove_debris(target)
+        with new_run_folder(target, overwrite=overwrite) as folder:
+            if not resume:
+                make_way(checkpoints, overwrite=overwrite)
+            yield UnfinishedRun(folder, checkpoints)
+
+
+def _refuse_finished(target: Path) -> None:
+    if not RUN.is_kind_of(target):
+        return
+    checkpoints = unfinished_folder(target)
+    if has_checkpoint(checkpoints):
+        advice = f"to go on with the later run in {checkpoints} and let it replace this one, say --overwrite too"
+    else:
+        advice = "leave --resume out and say --overwrite to run again"
+    raise SettingsError(f"{target} is a finished run, so there is nothing to go on with; {advice}")
+
+
+def _remove_debris(target: Path) -> None:
+    """What a killed process left of the folder it was filling; the checkpoints are locked, so no living one has any."""
+    target = target.absolute()
+    for folder in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"):
+        if {path.name for path in folder.iterdir()} <= {RUN.record, *RUN.others}:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_run(run: Run, folder: Path) -> None:

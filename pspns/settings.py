@@ -85,6 +85,8 @@ class RunSettings:
     """Memory that large tables may take; unset: 80 % of what is free."""
     baselines: bool = True
     """Whether popular, svd and ease are judged beside the model."""
+    checkpoint_seconds: float = 30.0
+    """Seconds between two checkpoints, at least; they are written after evaluations. 0: after every one."""
 
     def __post_init__(self) -> None:
         with blaming("protocol"):
@@ -97,6 +99,8 @@ class RunSettings:
             raise SettingsError(f"threads must be at least 1, got {self.threads}")
         if self.memory_gib is not None and not 0 < self.memory_gib < math.inf:
             raise SettingsError(f"memory_gib must be above 0, got {self.memory_gib:g}")
+        if not 0 <= self.checkpoint_seconds < math.inf:
+            raise SettingsError(f"checkpoint_seconds must be at least 0, got {self.checkpoint_seconds:g}")
 
 
 @dataclass(frozen=True, kw_only=True)

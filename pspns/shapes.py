@@ -111,10 +111,10 @@ class Embeddings:
     items: Tensor  # [n_items, replicas, size]
 
 
-def take(table: Tensor, numbers: Tensor) -> Tensor:
+def take(table: Tensor, numbers: Tensor, replica_axis: int = 0) -> Tensor:
     """Rows of a `[nodes, replicas, size]` table, each replica from its own: `[replicas, …]` → `[replicas, …, size]`."""
     n_replicas = table.shape[1]
-    own = torch.arange(n_replicas, device=numbers.device).view(-1, *[1] * (numbers.dim() - 1))
+    own = torch.arange(n_replicas, device=numbers.device).view(-1, *[1] * (numbers.dim() - 1 - replica_axis))
     # F.embedding, because the backward pass of table[numbers] differs from run to run on two threads.
     return F.embedding(numbers * n_replicas + own, table.flatten(0, 1))
 

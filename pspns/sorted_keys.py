@@ -29,4 +29,5 @@ def are_in(numbers: Keys, keys: Keys) -> NDArray[np.bool_]:
     """
     if len(keys) == 0:
         return np.zeros(len(numbers), dtype=np.bool_)
-    return keys[np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)] == numbers
+    found: NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)] == numbers
+    return found

@@ -113,11 +113,12 @@ def _largest(gram: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """Eigenvectors of the `rank` largest eigenvalues, largest first, and the roots of those values."""
     n_threads = torch.get_num_threads()
     try:
-        # LAPACK's bits depend on the number of threads, and the matrix is small.
+        # LAPACK's bits depend on the number of threads, and the matrix is small: a GPU would take longer.
         torch.set_num_threads(1)
-        values, vectors = torch.linalg.eigh(gram)
+        values, vectors = torch.linalg.eigh(gram.cpu())
     finally:
         torch.set_num_threads(n_threads)
+    vectors, values = vectors.to(gram.device), values.to(gram.device)
     return vectors.flip(1)[:, :rank], values.flip(0)[:rank].clamp_min(0).sqrt()
 
 

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+import torch
 from scipy import sparse
 
 import pspns
 from pspns.api import evaluate, fit, load, open_model
 from pspns.data.interactions import Interactions
 from pspns.errors import DataError, SettingsError
+from pspns.training.stopping import EarlyStopping
 
 MODELS = ("mf", "svd", "ease", "popular")
 QUICK = {"model": "popular", "baselines": False, "threads": 1}
@@ -116,6 +118,40 @@ class TestOut:
         with pytest.raises(DataError, match="no file, folder or data set"):
             fit("/no/such/file.csv", out=tmp_path / "a" / "b" / "run")
         assert list(tmp_path.iterdir()) == []
+
+    def test_a_run_that_was_stopped_goes_on(
+        self, clicks: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        options: dict[str, Any] = {"embedding_size": 4, "batch_size": 64, "steps": 30, "evaluate_every": 10}
+        options |= {"seeds": [0, 1], "threads": 1, "baselines": False, "checkpoint_seconds": 0, "out": tmp_path / "run"}
+        look = EarlyStopping.look
+
+        def stop_at_the_third(stopping: EarlyStopping, step: int, *more: Any) -> Any:
+            if step == 30:
+                raise KeyboardInterrupt
+            return look(stopping, step, *more)
+
+        monkeypatch.setattr(EarlyStopping, "look", stop_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            fit(clicks, **options)
+        monkeypatch.undo()
+        assert [path.name for path in tmp_path.iterdir()] == ["run.unfinished"]
+        with pytest.raises(SettingsError, match="say --resume"):
+            fit(clicks, **options)
+        with pytest.raises(SettingsError, match=r"training\.l2: then 0\.0001, now 1"):
+            fit(clicks, resume=True, **options, l2=1)
+        resumed = fit(clicks, resume=True, **options)
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+        with pytest.raises(SettingsError, match="is a finished run"):
+            fit(clicks, resume=True, **options)
+        plain = fit(clicks, overwrite=True, **options)
+        for name, tensor in plain.scorer.tensors().items():
+            assert torch.equal(resumed.scorer.tensors()[name], tensor)
+        assert resumed.result["test"] == plain.result["test"]
+
+    def test_without_a_place_there_is_nothing_to_go_on_with(self, clicks: pl.DataFrame) -> None:
+        with pytest.raises(SettingsError, match="without out there is no checkpoint"):
+            fit(clicks, resume=True, **QUICK)
 
     @pytest.mark.parametrize("name", MODELS)
     def test_a_model_read_back_recommends_the_same(self, fitted: Callable[[str], Any], name: str) -> None:

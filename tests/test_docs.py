@@ -8,8 +8,11 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from pspns.experiments import results_page
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -69,6 +72,9 @@ def test_links_lead_somewhere():
                 assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
 
 
+RECIPES = ("plain", "paper", "recommended")
+
+
 def test_the_demo_runs_on_generated_data(tmp_path):
     done = subprocess.run(
         [
@@ -78,8 +84,8 @@ def test_the_demo_runs_on_generated_data(tmp_path):
             tmp_path,
             "--data",
             "planted-clustered",
-            "--seeds",
-            "0",
+            "--max-steps",
+            "60",
         ],
         capture_output=True,
         text=True,
@@ -87,8 +93,12 @@ def test_the_demo_runs_on_generated_data(tmp_path):
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "mf" in done.stdout
-    assert "95 % interval" in done.stdout
+    strict, published = done.stdout.split("Test, protocol published")
+    for row in ("popular", "svd", "ease", *(f"{m} ({r})" for m in ("mf", "lightgcn") for r in RECIPES)):
+        assert f" {row} " in strict
+    assert "95 % interval" in strict
+    assert "held-out labels shape the candidate set" in published
+    assert "held-out labels shape the candidate set" not in strict
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert "make demo" in (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -103,14 +113,20 @@ def test_without_data_or_network_the_demo_takes_a_generated_world(tmp_path, monk
     assert demo["choose_data"]("planted-clustered") == "planted-clustered"
 
 
-# The README's rows and columns, and the record each cell is taken from.
-ROWS = {
-    "popular": "mf-psp",
-    "mf`, recipe `plain": "mf",
-    "mf`, recipe `paper": "mf-psp",
-    "svd": "mf-psp",
-    "ease": "mf-psp",
-}
+def read_record(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_the_page_of_results_is_what_the_records_give():
+    shown = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert shown == results_page.page(ROOT / "results"), (
+        "run python -m pspns.experiments.results_page results docs/results.md"
+    )
+
+
+# The README's rows and columns, and where each cell is taken from.
+ROWS = ("popular", "lightgcn`, recipe `plain", "lightgcn`, recipe `paper", "mf`, recipe `plain", "mf`, recipe `paper",
+        "svd", "ease")  # fmt: skip
 COLUMNS = [
     (data, protocol, mask)
     for data in ("ml-1m", "epinions")
@@ -120,15 +136,15 @@ COLUMNS = [
 
 def test_the_figures_in_the_readme_are_those_of_the_records():
     table = (ROOT / "README.md").read_text(encoding="utf-8").split("<!-- results:")[1]
+    table = table.split("<!-- what helps:")[0]
     n_checked = 0
-    for row, run in ROWS.items():
+    for row in ROWS:
         (line,) = re.findall(rf"^\| `{re.escape(row)}`.*$", table, re.MULTILINE)
         for (data, protocol, mask), shown in zip(COLUMNS, line.split("|")[2:-1], strict=True):
-            path = ROOT / "results" / f"{protocol}-{run}-{data}.json"
             if shown.strip() == "–":
-                assert not path.exists(), f"{path.name} has a figure for {row}"
+                assert (protocol, row[-5:]) == ("published", "plain")
                 continue
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = record_of(row, protocol, data)
             assert record["protocol"]["name"] == protocol
             figures = record["baselines"].get(row, record)
             test = figures["test_other_masks"][mask] if mask else figures["test"]
@@ -136,4 +152,24 @@ def test_the_figures_in_the_readme_are_those_of_the_records():
             spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
             assert shown.strip() == f"{statistics.mean(values):.2f}{spread}", f"{row} on {data} under {protocol}"
             n_checked += 1
-    assert n_checked == 28
+    assert n_checked == 38
+
+
+def record_of(row: str, protocol: str, data: str) -> dict[str, Any]:
+    recipe = row.rpartition("`")[2] if "recipe" in row else "paper"
+    if row.startswith("lightgcn"):
+        members = read_record(f"protocols-lightgcn-{data}")["members"]
+        return members[recipe if protocol == "strict" else f"{recipe}, {protocol}"]
+    return read_record(f"{protocol}-mf{'-psp' if recipe == 'paper' else ''}-{data}")
+
+
+def test_what_helps_in_the_readme_is_what_the_records_say():
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("<!-- what helps:")[1]
+    cells = [(data, model) for data in ("yelp2018-part", "pinterest", "gowalla") for model in ("lightgcn", "mf")]
+    for row in ("recipe `plain`", "recipe `recommended`", "`svd`", "`ease`"):
+        (line,) = re.findall(rf"^\| {row} \|.*$", table, re.MULTILINE)
+        for (data, model), shown in zip(cells, line.split("|")[2:-1], strict=True):
+            members = read_record(f"what-helps-{model}-{data}")["members"]
+            name = row.split("`")[1]
+            figures = members[name] if name in members else members["plain"]["baselines"][name]
+            assert shown.strip() == f"{100 * figures['test']['recall@20']['mean']:.2f}", f"{row} on {data}"

@@ -12,7 +12,7 @@ import pytest
 
 from pspns.api import fit
 from pspns.errors import DataError, SettingsError
-from pspns.run_folder import new_run_folder, open_model, read_history, read_per_user, read_result
+from pspns.run_folder import new_run_folder, open_model, read_history, read_per_user, read_result, unfinished_run
 
 
 def look_like_a_run(folder: Path) -> Path:
@@ -109,6 +109,95 @@ class TestNewRunFolder:
         with pytest.raises(SettingsError, match=r"cannot write to .*choose another --out"):
             new_run_folder(tmp_path / place).__enter__()
         assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+CHECKPOINT = "step-000000007.safetensors"
+
+
+def leave_checkpoint(target: Path) -> Path:
+    checkpoint = target.with_name(f"{target.name}.unfinished") / CHECKPOINT
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    return checkpoint
+
+
+class TestUnfinishedRun:
+    def test_checkpoints_go_once_the_run_is_in_its_place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        target = tmp_path / "runs" / "run"
+        there: list[bool] = []
+        replace = Path.replace
+        with unfinished_run(target) as place:
+            (place.folder / "result.json").write_text("{}")
+            checkpoint = place.checkpoints / CHECKPOINT
+            checkpoint.touch()
+            monkeypatch.setattr(Path, "replace", lambda *paths: (replace(*paths), there.append(checkpoint.exists())))
+        assert there == [True]
+        assert list(target.parent.iterdir()) == [target]
+
+    def test_a_failure_keeps_them_and_leaves_nothing_else(self, tmp_path: Path) -> None:
+        def fail(target: Path, *checkpoints: str) -> None:
+            with unfinished_run(target) as place:
+                for name in checkpoints:
+                    (place.checkpoints / name).touch()
+                raise ValueError("bug")
+
+        with pytest.raises(ValueError, match="bug"):
+            fail(tmp_path / "runs" / "run", CHECKPOINT)
+        assert [path.name for path in (tmp_path / "runs").iterdir()] == ["run.unfinished"]
+        with pytest.raises(ValueError, match="bug"):
+            fail(tmp_path / "others" / "run")
+        assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+    def test_those_of_an_earlier_run_are_used_refused_or_removed(self, tmp_path: Path) -> None:
+        checkpoint = leave_checkpoint(tmp_path / "run")
+        with pytest.raises(SettingsError, match="say --resume to go on with it, or --overwrite to start anew"):
+            unfinished_run(tmp_path / "run").__enter__()
+        with unfinished_run(tmp_path / "run", resume=True):
+            assert checkpoint.exists()
+        leave_checkpoint(tmp_path / "run")
+        with unfinished_run(tmp_path / "run", overwrite=True) as place:
+            assert not checkpoint.exists()
+            (place.folder / "result.json").touch()
+
+    def test_a_place_that_is_refused_costs_no_checkpoint(self, tmp_path: Path) -> None:
+        checkpoint = leave_checkpoint(tmp_path / "run")
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "mine.txt").touch()
+        with pytest.raises(SettingsError, match="is not overwritten"):
+            unfinished_run(tmp_path / "run", overwrite=True).__enter__()
+        assert checkpoint.exists()
+
+    def test_a_finished_run_has_nothing_to_go_on_with(self, tmp_path: Path) -> None:
+        target = look_like_a_run(tmp_path / "run")
+        with pytest.raises(
+            SettingsError, match=r"is a finished run.*leave --resume out and say --overwrite to run again"
+        ):
+            unfinished_run(target, resume=True).__enter__()
+        checkpoint = leave_checkpoint(target)
+        with pytest.raises(SettingsError, match=r"is a finished run.*run\.unfinished.*say --overwrite too"):
+            unfinished_run(target, resume=True).__enter__()
+        with unfinished_run(target, resume=True, overwrite=True):
+            assert checkpoint.exists()
+        assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+    def test_what_a_killed_process_left_is_removed(self, tmp_path: Path) -> None:
+        """And nothing that only resembles it."""
+        others = [".run.0123456", ".run.0123456g", ".other.01234567", ".run.01234567.old", "run.01234567"]
+        for name in (".run.01234567", *others):
+            look_like_a_run(tmp_path / name)
+        (tmp_path / ".run.89abcdef").mkdir()
+        mine = look_like_a_run(tmp_path / ".run.abcdefab") / "mine.txt"
+        mine.touch()
+        with unfinished_run(tmp_path / "run"):
+            pass
+        assert {path.name for path in tmp_path.iterdir()} == {"run", ".run.abcdefab", *others}
+
+    def test_special_characters_in_the_name(self, tmp_path: Path) -> None:
+        look_like_a_run(tmp_path / ".run1.01234567")
+        look_like_a_run(tmp_path / ".run[1].01234567")
+        with unfinished_run(tmp_path / "run[1]"):
+            pass
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".run1.01234567", "run[1]"]
 
 
 class TestContent:

@@ -71,8 +71,8 @@ def train(
     context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist yet.", show_default=False)],
     data: Annotated[str | None, typer.Option(help="A file, a folder with train/valid/test files, or a name.")] = None,
-    model: Annotated[str | None, typer.Option(help="mf, or a baseline: popular, svd, ease.")] = None,
-    recipe: Annotated[str, typer.Option(help="A named bundle of settings.")] = "plain",
+    model: Annotated[str | None, typer.Option(help="mf, lightgcn, or a baseline: popular, svd, ease.")] = None,
+    recipe: Annotated[str, typer.Option(help="plain, paper (PSP-NS as published) or recommended.")] = "plain",
     protocol: Annotated[str | None, typer.Option(help="strict (default), published, best-on-test.")] = None,
     split: Annotated[str | None, typer.Option(help="random, per-user, leave-one-out, global-time, none.")] = None,
     seeds: Annotated[str | None, typer.Option(help="One replica for each, such as 0-2 or 0,7.")] = None,
@@ -83,9 +83,13 @@ def train(
     threads: Annotated[str | None, typer.Option(help="CPU threads.")] = None,
     baselines: Annotated[bool | None, typer.Option(help="Judge popular, svd and ease beside the model.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run into --out that was stopped.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take; train and write nothing.")
+    ] = False,
 ) -> None:
     """Train a model, judge it beside baselines, and write all of it to a folder."""
-    from pspns.cli.train import train_and_show
+    from pspns.cli.train import estimate_and_show, resolve_settings, train_and_show
 
     given = {
         "data": data,
@@ -100,7 +104,11 @@ def train(
         "baselines": baselines,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    train_and_show(options, context.args, recipe, config, out, overwrite=overwrite)
+    settings = resolve_settings(options, context.args, recipe, config)
+    if dry_run:
+        estimate_and_show(settings)
+    else:
+        train_and_show(settings, out, overwrite=overwrite, resume=resume)
 
 
 @app.command(

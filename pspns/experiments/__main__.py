@@ -65,7 +65,9 @@ def main() -> None:
 
 
 def _chosen(members: dict[str, Tables], only: str) -> dict[str, Tables]:
-    names = [name.strip() for name in only.split(",")] if only else list(members)
+    names = list(members)
+    if only:  # a name may have a comma in it
+        names = [only] if only in members else [name.strip() for name in only.split(",")]
     for name in names:
         if name not in members:
             raise unknown_name("member", name, list(members))
@@ -75,7 +77,7 @@ def _chosen(members: dict[str, Tables], only: str) -> dict[str, Tables]:
 def _completed(tables: Tables, options: argparse.Namespace) -> Tables:
     """What the command line says over what the experiment says."""
     first, _, last = options.seeds.partition("-")
-    if not (first + (last or "0")).isdecimal():
+    if not (first.isdecimal() and (last or first).isdecimal()):
         raise SettingsError(f"--seeds must be first-last, such as 0-2, got '{options.seeds}'")
     return changed(
         tables,
@@ -101,7 +103,9 @@ def _run_all(data: Interactions | GivenSplit, members: dict[str, Settings]) -> d
     for learning_rate, group in itertools.groupby(sorted(members, key=rate), key=rate):
         names = list(group)
         print(f"learning rate {learning_rate:g}: {', '.join(names)}", flush=True)
-        runs = run_together(data, [members[name] for name in names], watch=_watch, say=lambda line: print(line, flush=True))
+        runs = run_together(
+            data, [members[name] for name in names], watch=_watch, say=lambda line: print(line, flush=True)
+        )
         done |= dict(zip(names, runs, strict=True))
     return {name: done[name] for name in members}
 
@@ -111,7 +115,9 @@ def _record(run: Run, experiment: str) -> dict[str, Any]:
     result = describe_run(run)
     select_by = run.settings.evaluation.select_by
     curve = {
-        str(seed): [[look.step, look.metrics[seed][select_by]] for look in run.model.fitted.history if seed in look.metrics]
+        str(seed): [
+            [look.step, look.metrics[seed][select_by]] for look in run.model.fitted.history if seed in look.metrics
+        ]
         for seed in run.settings.run.seeds
     }
     if experiment == "choose":

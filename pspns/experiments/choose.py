@@ -39,7 +39,7 @@ OTHER_VALUES: dict[str, dict[tuple[str, str], tuple[Any, ...]]] = {
 def members() -> dict[str, Tables]:
     """Trial → settings; a trial is called after its rival and what was tried."""
     bases = {"plain": recipe("plain"), "paper": recipe("paper"), "recommended": SPECTRAL_AGREEMENT}
-    found = {}
+    found: dict[str, Tables] = {}
     for rival, base in bases.items():
         rng = host_stream(0, f"trials of {rival}")
         for learning_rate, l2 in itertools.product(LEARNING_RATES, L2_WEIGHTS):

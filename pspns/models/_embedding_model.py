@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from pspns.models._dot_product import DotProduct
 from pspns.shapes import Embeddings, ModelView
 
-
 Starts = Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
 """One pair of (user, item) tables for each replica."""
 

@@ -17,7 +17,7 @@ from pspns.models._graph import degree_scales
 
 
 class GatheredLayers:
-    """The operator of `_propagation`; `table_dtype` is how rows are kept to be gathered, bfloat16 halves the reading."""
+    """The operator of `_propagation`; rows are kept as `table_dtype` to be gathered; bfloat16 halves the reading."""
 
     def __init__(
         self,
@@ -95,10 +95,11 @@ class _Side:
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _gather(
+def _gather(  # type: ignore[no-untyped-def]
     starts, neighbours, weights, scale, order, table, into, first, tables, n_columns, table_size,
-    HAS_WEIGHTS: tl.constexpr, IS_LAST: tl.constexpr, N_BETWEEN: tl.constexpr, EDGES: tl.constexpr, COLUMNS: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    HAS_WEIGHTS: tl.constexpr, IS_LAST: tl.constexpr, N_BETWEEN: tl.constexpr,
+    EDGES: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
     """One row of the result, one block of its columns."""
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     columns = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)

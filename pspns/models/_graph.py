@@ -30,6 +30,7 @@ def edge_weights(world: World, edges: Edges) -> sparse.csr_array:
 
 def degree_scales(weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """The diagonals of D_u^-½ and D_i^-½, degrees being sums of weights; 0 for a node without edges."""
-    degrees = (np.asarray(weights.sum(axis=axis, dtype=np.float64)) for axis in (1, 0))
+    # Not weights.sum(dtype=float64), which sums float32 in float32 first.
+    degrees = (weights @ np.ones(weights.shape[1]), weights.T @ np.ones(weights.shape[0]))
     user_scale, item_scale = (np.where(d > 0, 1 / np.sqrt(np.maximum(d, 1e-300)), 0.0) for d in degrees)
     return user_scale, item_scale

@@ -11,11 +11,16 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
 from pspns.memory import MemoryBudget
 from pspns.models._graph import degree_scales
+
+# MKL multiplies 4, 8, … 24 columns by kernels of their own, which round otherwise: were there fewer columns than these,
+# a replica's bits would depend on its company.
+LEAST_COLUMNS = 32
 
 
 class MeanOfLayers(Protocol):
@@ -36,10 +41,11 @@ class _Symmetric(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, users: Tensor, items: Tensor, operator: MeanOfLayers) -> tuple[Tensor, Tensor]:
         ctx.operator = operator
-        return operator.apply(users, items)
+        # A gradient may lie in memory in any way (that of a sum is one number for all); kernels read row by row.
+        return operator.apply(users.contiguous(), items.contiguous())
 
     @staticmethod
-    def backward(ctx: Any, user_gradient: Tensor, item_gradient: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, user_gradient: Tensor, item_gradient: Tensor) -> Any:
         found = _Symmetric.apply(user_gradient, item_gradient, ctx.operator)  # type: ignore[no-untyped-call]
         return *found, None
 
@@ -57,12 +63,15 @@ class SparseLayers:
         self._layers = layers
 
     def apply(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        n_columns = users.shape[1]
+        if n_columns < LEAST_COLUMNS:
+            users, items = (F.pad(table, (0, LEAST_COLUMNS - n_columns)) for table in (users, items))
         user_sum, item_sum = users.clone(), items.clone()
         for _ in range(self._layers):
             users, items = self._to_users @ items, self._to_items @ users
             user_sum += users
             item_sum += items
-        return user_sum / (self._layers + 1), item_sum / (self._layers + 1)
+        return user_sum[:, :n_columns] / (self._layers + 1), item_sum[:, :n_columns] / (self._layers + 1)
 
 
 class DenseProduct:
@@ -86,7 +95,7 @@ class DenseProduct:
         return found[: self._n_users], found[self._n_users :]
 
 
-def best_operator(weights: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool) -> MeanOfLayers:
+def best_operator(weights: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool = False) -> MeanOfLayers:
     """The fastest form for this graph on this device; only `mixed` may round what is multiplied."""
     device = memory.device
     if device.type == "cpu":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from pspns.errors import SettingsError
 from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
@@ -13,8 +15,6 @@ from pspns.models._propagation import MeanOfLayers, best_operator, propagate
 from pspns.shapes import Embeddings, Fitted, ModelView, World
 
 if TYPE_CHECKING:
-    import torch
-
     from pspns.training.trainer import Trainer
 
 
@@ -35,24 +35,30 @@ class LightGcn:
         check_edges(self.graph)
 
     def fit(self, world: World, trainer: Trainer) -> Fitted:
-        operator = best_operator(
-            edge_weights(world, self.graph), self.layers, world.memory, mixed=trainer.settings.precision == "mixed"
-        )
-        return trainer.train(
-            lambda starts, device: GraphModel(starts, device, operator), self.embedding_size
-        )
+        edges = edge_weights(world, self.graph)
+        exact = rounded = best_operator(edges, self.layers, world.memory)
+        if trainer.settings.precision == "mixed":
+            rounded = best_operator(edges, self.layers, world.memory, mixed=True)
+        return trainer.train(lambda starts, device: GraphModel(starts, device, rounded, exact), self.embedding_size)
 
     scorer = DotProduct
 
 
 class GraphModel(EmbeddingModel):
-    def __init__(self, starts: Starts, device: torch.device, operator: MeanOfLayers):
+    """Embeddings that are passed along a graph: by one operator in training, by an exact one for what is kept."""
+
+    def __init__(self, starts: Starts, device: torch.device, operator: MeanOfLayers, exact: MeanOfLayers | None = None):
         super().__init__(starts, device)
         self._operator = operator
+        self._exact = exact or operator
 
     def propagate(self) -> ModelView:
         users, items = propagate(self._operator, self.users, self.items)
         return ModelView(base=Embeddings(self.users, self.items), final=Embeddings(users, items))
+
+    @torch.no_grad()
+    def scorer(self) -> DotProduct:
+        return DotProduct(*propagate(self._exact, self.users, self.items))
 
 
 COMPONENT = LightGcn

@@ -15,8 +15,8 @@ from pspns.data.split import Pairs
 from pspns.errors import SettingsError
 from pspns.global_svd import Factors
 from pspns.shapes import Ground
-from pspns.spectral import is_exact
 from pspns.sorted_keys import are_in
+from pspns.spectral import is_exact
 from pspns.top_k import MIN_ROWS, best_items, max_rows
 
 Neighbours = Literal["degree", "fixed", "share"]

@@ -14,6 +14,9 @@ from pspns.shapes import PositiveBatch, World
 
 # Batches are laid out for so many steps at once: a copy for each replica, not a dozen small ones for each step.
 STEPS_AHEAD = 32
+# Rows are filled up to a multiple of what a processor takes at once, on each of two threads. It computes leftovers in
+# another way, with other last bits, and which rows of which replica are left over depends on the company.
+ROWS_AT_ONCE = 64
 
 
 class Epochs:
@@ -42,12 +45,12 @@ class Epochs:
         places = {id(world): place for place, world in enumerate(distinct)}
         own = [places[id(world)] for world in worlds]
         visits_before, pairs_before = (np.cumsum([0, *sizes]) for sizes in (n_visits, map(len, pairs)))
-        self._visits_before = [int(visits_before[place]) for place in own]
+        self._first_visits = torch.tensor(visits_before[own], device=device)[:, None]  # [replicas, 1]
         self._pairs_before = torch.tensor(pairs_before[own], device=device)[:, None]  # [replicas, 1]
         self._n_visits = [n_visits[place] for place in own]
         self._streams = [ReplicaStream([seed], "shuffle", device) for seed in seeds]
-        # Not fewer where an epoch is shorter: sums over rows must not depend on the company's longest epoch.
-        self._rows = batch_size
+        self._batch_size = batch_size
+        self._rows = -(-batch_size // ROWS_AT_ONCE) * ROWS_AT_ONCE
         self._orders: list[tuple[int, Tensor]] = [(-1, torch.empty(0)) for _ in seeds]  # (epoch, its batches)
         self._ahead = torch.empty(STEPS_AHEAD, len(seeds), self._rows, dtype=torch.int64, device=device)
         self._visits = torch.empty(len(seeds), self._rows, dtype=torch.int64, device=device)
@@ -77,7 +80,8 @@ class Epochs:
 
     def batch(self) -> PositiveBatch:
         """The present batch; work for the device alone."""
-        visits = self._visits.clamp_min(0)
+        # A dead row is filled with the replica's first visit.
+        visits = torch.where(self._visits < 0, self._first_visits, self._visits)
         pair_ids = visits
         if self._has_copies:  # without copies, a visit's number is its pair's
             pair_ids = torch.searchsorted(self._visits_up_to, visits, right=True)
@@ -96,16 +100,15 @@ class Epochs:
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""
         going_on = replicas.tolist()
-        self._visits_before, self._n_visits, self._streams, self._orders = (
-            [values[place] for place in going_on]
-            for values in (self._visits_before, self._n_visits, self._streams, self._orders)
+        self._n_visits, self._streams, self._orders = (
+            [values[place] for place in going_on] for values in (self._n_visits, self._streams, self._orders)
         )
-        self._pairs_before = self._pairs_before[replicas]
+        self._first_visits, self._pairs_before = self._first_visits[replicas], self._pairs_before[replicas]
         self._ahead = self._ahead[:, replicas].contiguous()
         self._visits = self._visits[replicas]
 
     def _n_batches(self, place: int) -> int:
-        return -(-self._n_visits[place] // self._rows)
+        return -(-self._n_visits[place] // self._batch_size)
 
     def _lay_out(self) -> None:
         """Fill `_ahead` with the batches of the coming steps."""
@@ -123,7 +126,8 @@ class Epochs:
         if self._orders[place][0] != epoch:
             n_visits, stream = self._n_visits[place], self._streams[place]
             stream.calls = epoch
-            order = stream.order(n_visits)[0] + self._visits_before[place]
-            filled = F.pad(order, (0, self._n_batches(place) * self._rows - n_visits), value=-1)
-            self._orders[place] = epoch, filled.view(-1, self._rows)
+            order = stream.order(n_visits)[0] + self._first_visits[place]
+            filled = F.pad(order, (0, self._n_batches(place) * self._batch_size - n_visits), value=-1)
+            batches = filled.view(-1, self._batch_size)
+            self._orders[place] = epoch, F.pad(batches, (0, self._rows - self._batch_size), value=-1)
         return self._orders[place][1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,13 +12,31 @@ from torch import Tensor
 from pspns.item_sets import RejectedItems
 from pspns.models._embedding_model import EmbeddingModel
 from pspns.shapes import Sampler, State
+from pspns.training.checkpoint import Checkpoint, Checkpoints
 from pspns.training.epochs import Epochs
 from pspns.training.objective import Loss, objective
 from pspns.training.recorded_step import RecordedStep
 from pspns.training.stopping import EarlyStopping, Evaluation
 
 Watch = Callable[[int, int, Evaluation | None], None]
-"""Told (step, last step, evaluation or None) after every step; may raise KeyboardInterrupt to end training there."""
+"""Told (step, last step, evaluation or None) after every step; may raise KeyboardInterrupt to end training there.
+
+The last step is this one as soon as no replica goes on.
+"""
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Where a training writes its state down, how often, and where it goes on from."""
+
+    checkpoints: Checkpoints
+    seconds: float  # between two checkpoints, at least
+    resume_from: Checkpoint | None = None
+
+    @property
+    def seconds_before(self) -> float:
+        """Of training until the checkpoint it goes on from."""
+        return float(self.resume_from.notes["stopping"]["seconds"]) if self.resume_from else 0.0
 
 
 class Loop:
@@ -38,20 +57,31 @@ class Loop:
         on_gpu = model.users.is_cuda
         self._model, self._epochs, self._rejected, self._sampler = model, epochs, rejected, sampler
         self._loss, self._stopping, self._l2 = loss, stopping, l2
-        self._optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True, capturable=on_gpu)
+        # On the CPU the fused form rounds the last numbers of a table otherwise, unless they fill a register of 16.
+        fused = on_gpu or model.users.shape[-1] % 16 == 0
+        self._optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=fused, capturable=on_gpu)
         self._loss_sum = torch.zeros_like(l2)  # [replicas] since the last evaluation
         self._recorded = RecordedStep(self._take_step) if on_gpu and sampler.stays_on_device else None
         self._looked_at = 0
         self.step = 0
 
-    def run(self, last_step: int, interval: int, watch: Watch) -> None:
+    def run(self, last_step: int, interval: int, watch: Watch, saving: Saving | None = None) -> None:
         """Train to the end; afterwards the model holds each replica at the state `stopping` kept."""
+        saved_at = time.monotonic()
         while self.step < last_step and self._stopping.alive:
             self._epochs.advance()
             (self._recorded or self._take_step)()
             self.step += 1
             evaluation = self._look() if self.step % interval == 0 or self.step == last_step else None
-            watch(self.step, last_step, evaluation)
+            try:
+                watch(self.step, last_step if self._stopping.alive else self.step, evaluation)
+            except KeyboardInterrupt:
+                if saving:
+                    self._save(saving.checkpoints)
+                raise
+            if saving and evaluation and time.monotonic() - saved_at >= saving.seconds:
+                self._save(saving.checkpoints)
+                saved_at = time.monotonic()
         self._stopping.restore_best()
 
     def _take_step(self) -> None:
@@ -80,7 +110,7 @@ class Loop:
             part.keep(replicas)
         self._l2, self._loss_sum = self._l2[replicas], self._loss_sum[replicas]
         (group,) = self._optimiser.param_groups
-        moments = [self._optimiser.state.pop(parameter) for parameter in group["params"]]
+        moments = [self._optimiser.state.pop(parameter, {}) for parameter in group["params"]]  # none before a step
         self._model.keep(replicas)
         group["params"] = list(self._model.parameters())
         for parameter, state in zip(group["params"], moments, strict=True):
@@ -90,37 +120,37 @@ class Loop:
         if self._recorded:
             self._recorded.forget()
 
-    def state(self) -> State:
+    def _save(self, checkpoints: Checkpoints) -> None:
+        notes = {"looked_at": self._looked_at, "stopping": self._stopping.notes()}
+        checkpoints.write(self.step, self._state(), notes)
+
+    def _state(self) -> State:
+        """All tensors that a step or an evaluation changes; order of visits and random numbers follow from the step."""
         parts: dict[str, State] = {
-            "model": self._model.snapshot(),
-            "best": self._stopping.state(),
+            "model": {name: parameter.detach() for name, parameter in self._model.named_parameters()},
+            "stopping": self._stopping.state(),
             "sampler": self._sampler.state(),
             "loop": {"loss_sum": self._loss_sum},
         }
         for name, parameter in self._model.named_parameters():
-            parts[f"adam/{name}"] = dict(self._optimiser.state[parameter])
+            parts[f"adam/{name}"] = self._optimiser.state[parameter]
         return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
-    def notes(self) -> dict[str, Any]:
-        return {"step": self.step, "looked_at": self._looked_at, "stopping": self._stopping.notes()}
-
-    def load(self, state: State, notes: dict[str, Any]) -> None:
-        """Go on where `state` and `notes` were taken, in a loop made as that one was."""
-        device = self._loss_sum.device
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on where the checkpoint was written, in a loop made as that one was and not yet run."""
+        device, notes = self._loss_sum.device, checkpoint.notes
+        state = {name: tensor.to(device) for name, tensor in checkpoint.tensors.items()}
         self._keep(torch.tensor(notes["stopping"]["alive"], dtype=torch.int64, device=device))
-        self._model.restore({name: table.to(device) for name, table in _part(state, "model").items()})
+        self._model.restore(_part(state, "model"))
         (group,) = self._optimiser.param_groups
         group["params"] = list(self._model.parameters())
         self._optimiser.state.clear()
         for name, parameter in self._model.named_parameters():
-            # Fused Adam on the CPU counts its steps on the CPU; on a GPU, there.
-            self._optimiser.state[parameter] = {
-                key: value.to(device) for key, value in _part(state, f"adam/{name}").items()
-            }
-        self._stopping.load(_part(state, "best"), notes["stopping"])
+            self._optimiser.state[parameter] = _part(state, f"adam/{name}")
+        self._stopping.load(_part(state, "stopping"), notes["stopping"])
         self._sampler.load_state(_part(state, "sampler"))
-        self._loss_sum = state["loop/loss_sum"].to(device)
-        self.step, self._looked_at = notes["step"], notes["looked_at"]
+        self._loss_sum = state["loop/loss_sum"]
+        self.step, self._looked_at = checkpoint.step, notes["looked_at"]
         self._epochs.seek(self.step)
 
 

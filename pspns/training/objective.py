@@ -40,6 +40,7 @@ def _item_vectors(
     if made is not None:
         return take(table, batch.items), made
     assert drawn is not None, "a sampler gives items, vectors, or both"
-    # One gather for both: the backward pass of each fills a whole table.
-    both = take(table, torch.cat((batch.items, drawn), dim=1))
-    return both[:, : drawn.shape[1]], both[:, drawn.shape[1] :]
+    # One gather for both, since the backward pass of each fills a whole table; one after the other, so that both lie
+    # in one piece: sums over pieces come out with other last bits in company than alone.
+    both = take(table, torch.stack((batch.items, drawn)), replica_axis=1)  # [2, replicas, rows, size]
+    return both[0], both[1]

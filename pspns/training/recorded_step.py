@@ -15,7 +15,8 @@ class RecordedStep:
 
     def __init__(self, step: Callable[[], None]):
         self._step = step
-        self.forget()
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._n_taken = 0
 
     def __call__(self) -> None:
         if self._graph:
@@ -23,24 +24,23 @@ class RecordedStep:
         elif self._n_taken < STEPS_BEFORE_RECORDING:
             self._take_apart()
         else:
-            self._record()
+            self._graph = self._record()
             self._graph.replay()
         self._n_taken += 1
 
     def forget(self) -> None:
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._n_taken = 0
+        self._graph, self._n_taken = None, 0
 
     def _take_apart(self) -> None:
         """On a stream of its own, as a recording will be."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._step()
         torch.cuda.current_stream().wait_stream(stream)
 
-    def _record(self) -> None:
+    def _record(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self._step()  # noted down, not carried out
-        self._graph = graph
+        return graph

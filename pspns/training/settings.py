@@ -30,7 +30,8 @@ class TrainingSettings:
     patience: int = 10
     """Evaluations without improvement before a replica stops."""
     precision: Precision = "float32"
-    """How messages are passed in training on a GPU: float32, or mixed (rounded to 8 or 11 bits, summed in float32)."""
+    """How messages are passed in training on a GPU: float32, or mixed (rounded to 8 or 11 bits, summed in float32).
+    What is judged and kept is float32 either way."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "max_steps", "patience"):

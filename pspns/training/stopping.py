@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class Evaluation:
     """
 
     step: int
-    seconds: float  # since training began
+    seconds: float  # of training so far, those before a resume included
     epochs: dict[int, int]  # replica → epochs begun
     metrics: dict[int, dict[str, float]]  # replica → metric → value
     losses: dict[int, float]  # replica → mean objective since the last evaluation
@@ -102,8 +103,9 @@ class EarlyStopping:
         self._model.restore(self._best_state)
 
     def state(self) -> State:
-        """The best tables so far; what else is to be remembered is in `notes`."""
-        return {name: table.clone() for name, table in self._best_state.items()}
+        """The best tables so far and the history, until the next evaluation changes them."""
+        best = {f"best/{name}": table for name, table in self._best_state.items()}
+        return {**best, "history": _history_as_bytes(self.history)}
 
     def notes(self) -> dict[str, Any]:
         return {
@@ -113,21 +115,20 @@ class EarlyStopping:
             "best_step": self.best_step,
             "last_step": self.last_step,
             "seconds": time.perf_counter() - self._began,
-            "history": [asdict(evaluation) for evaluation in self.history],
         }
 
     def load(self, state: State, notes: dict[str, Any]) -> None:
         """Go on where `state` and `notes` were taken."""
-        self._best_state = {name: table.to(self._best_state[name].device) for name, table in state.items()}
+        self._best_state = {name: state[f"best/{name}"].to(table.device) for name, table in self._best_state.items()}
         self.alive, self._best_value, self._waited = notes["alive"], notes["best_value"], notes["waited"]
         self.best_step, self.last_step = notes["best_step"], notes["last_step"]
         self._began = time.perf_counter() - notes["seconds"]
-        self.history = [_evaluation(entry) for entry in notes["history"]]
+        self.history = _history_of(state["history"])
 
     def _goes_on(self, place: int, step: int, metrics: dict[str, float]) -> bool:
         replica = self.alive[place]
         self.last_step[replica] = step
-        value = metrics[self._select_by] if metrics else -math.inf
+        value = float(metrics[self._select_by]) if metrics else -math.inf
         if self._keeps_last or value > self._best_value[replica]:
             self._best_value[replica], self.best_step[replica] = value, step
             self._waited[replica] = 0
@@ -137,7 +138,16 @@ class EarlyStopping:
         return self._waited[replica] < self._patience
 
 
-def _evaluation(entry: dict[str, Any]) -> Evaluation:
+def _history_as_bytes(history: Sequence[Evaluation]) -> Tensor:
+    """JSON in a tensor, not in the notes: they share a header of at most 100 MB, and many short looks are longer."""
+    return torch.frombuffer(bytearray(json.dumps([vars(look) for look in history]).encode()), dtype=torch.uint8)
+
+
+def _history_of(written: Tensor) -> list[Evaluation]:
+    return [_evaluation(**entry) for entry in json.loads(written.cpu().numpy().tobytes())]
+
+
+def _evaluation(step: int, seconds: float, **by_replica: dict[str, Any]) -> Evaluation:
     """Back from JSON, which makes text of the numbers that are keys."""
-    by_replica = [{int(key): value for key, value in entry[name].items()} for name in ("epochs", "metrics", "losses")]
-    return Evaluation(entry["step"], entry["seconds"], *by_replica)  # type: ignore[arg-type]
+    own = {name: {int(replica): value for replica, value in values.items()} for name, values in by_replica.items()}
+    return Evaluation(step, seconds, **own)

@@ -17,7 +17,7 @@ from pspns.rng import host_stream
 from pspns.shapes import Fitted, SharedWorld, Validate, World
 from pspns.starts._score_spread import score_deviation
 from pspns.training.epochs import Epochs
-from pspns.training.loop import Loop, Watch
+from pspns.training.loop import Loop, Saving, Watch
 from pspns.training.settings import TrainingSettings
 from pspns.training.stopping import EarlyStopping
 
@@ -44,6 +44,7 @@ class Trainer:
     settings: TrainingSettings  # l2 is each member's own
     select_by: str  # the metric that chooses, such as recall@20
     watch: Watch
+    saving: Saving | None = None  # unset: nothing is written, and a training that is stopped is lost
 
     @property
     def validate(self) -> Validate | None:
@@ -61,11 +62,19 @@ class Trainer:
         replicas = [(member, seed) for member in self.members for seed in member.seeds]
         seeds = [seed for _, seed in replicas]
         ground = self.members[0].world
-        model = make_model([m.start.embeddings(m.world, size, host_stream(s, "start")) for m, s in replicas], ground.device)
+        model = make_model(
+            [m.start.embeddings(m.world, size, host_stream(s, "start")) for m, s in replicas], ground.device
+        )
         _spread_scores(model, [member.start for member, _ in replicas])
         rejected = RejectedItems([member.world.rejected for member, _ in replicas])
         shared = SharedWorld(
-            ground.n_users, ground.n_items, ground.train, ground.data_seed, ground.memory, svd=ground.svd, rejected=rejected
+            ground.n_users,
+            ground.n_items,
+            ground.train,
+            ground.data_seed,
+            ground.memory,
+            svd=ground.svd,
+            rejected=rejected,
         )
         stopping = EarlyStopping(model, self.settings, self.select_by, [member.validate for member, _ in replicas])
         loop = Loop(
@@ -78,9 +87,10 @@ class Trainer:
             learning_rate=self.settings.learning_rate,
             l2=torch.tensor([member.l2 for member, _ in replicas], device=ground.device),
         )
-        loop.run(
-            self.settings.steps or self.settings.max_steps, self.settings.interval(len(ground.train)), self.watch
-        )
+        if self.saving and self.saving.resume_from:
+            loop.load(self.saving.resume_from)
+        last_step, interval = self.settings.steps or self.settings.max_steps, self.settings.interval(len(ground.train))
+        loop.run(last_step, interval, self.watch, self.saving)
         return Fitted(
             scorer=model.scorer(), steps=stopping.last_step, best_steps=stopping.best_step, history=stopping.history
         )

@@ -75,8 +75,10 @@ def test_ids_of_the_data_on_the_terminal(
 def test_progress_off_a_terminal_is_a_line_for_each_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
     with training_progress("recall@20", "validation") as watch:
         watch(1, 10, None)
-        watch(5, 10, Evaluation(5, 1, 2.0, {0: {"recall@20": 0.25}, 1: {"recall@20": 0.5}}, {0: 0.6, 1: 0.8}))
-        watch(10, 10, Evaluation(10, 2, 4.0, {0: {}}, {0: 0.5}))
+        watch(
+            5, 10, Evaluation(5, 2.0, {0: 1, 1: 1}, {0: {"recall@20": 0.25}, 1: {"recall@20": 0.5}}, {0: 0.6, 1: 0.8})
+        )
+        watch(10, 10, Evaluation(10, 4.0, {0: 2}, {0: {}}, {0: 0.5}))
     out, err = capsys.readouterr()
     assert out == ""
     assert [" ".join(line.split()) for line in err.splitlines()] == [

@@ -1,5 +1,8 @@
 """`python -m pspns.experiments` on a machine that has only numpy, scipy, torch and safetensors."""
 
+import copy
+import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -7,7 +10,16 @@ import sys
 import pytest
 from toy import given_split
 
+from pspns.components import find_part
 from pspns.data.arrays import write_arrays
+from pspns.experiments import __main__ as command_line
+from pspns.experiments import choose, protocols, what_helps
+from pspns.experiments._members import changed, make_settings, recipe
+from pspns.positives.psp import PspPositives
+from pspns.run import run
+from pspns.settings import RunSettings, Settings
+from pspns.training.settings import TrainingSettings
+from pspns.weightings.log import LogWeighting
 
 BARE = """
 import runpy, sys
@@ -22,38 +34,187 @@ runpy.run_module("pspns.experiments", run_name="__main__")
 """
 
 
-def experiment(*options):
-    return subprocess.run([sys.executable, "-c", BARE, *map(str, options)], capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def data():
+    return given_split(150, 120, 1500)
 
 
-def test_a_bare_machine_trains_and_writes_a_record(tmp_path):
-    write_arrays(given_split(60, 40, 600), tmp_path / "toy.npz")
+@pytest.fixture
+def data_file(data, tmp_path):
+    write_arrays(data, tmp_path / "toy.npz")
+    return tmp_path / "toy.npz"
+
+
+@pytest.fixture
+def experiment(data_file, tmp_path, monkeypatch):
+    """The command in this process, twenty steps long; gives the record."""
+
+    def carry_out(name, *options):
+        out = tmp_path / "record.json"
+        words = [name, "--data", data_file, "--max-steps", 20, "--device", "cpu", "--out", out, *options]
+        monkeypatch.setattr(sys, "argv", ["pspns.experiments", *map(str, words)])
+        command_line.main()
+        return json.loads(out.read_text())
+
+    return carry_out
+
+
+def test_a_bare_machine_trains_and_writes_a_record(data_file, tmp_path):
     out = tmp_path / "record.json"
-    done = experiment(
-        "--data", tmp_path / "toy.npz", "--seeds", "3-4", "--max-steps", 20, "--device", "cpu", "--out", out
-    )  # fmt: skip
+    words = "protocols", "--data", data_file, "--model", "lightgcn", "--seeds", "3-4", "--max-steps", 10, "--out", out
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *map(str, words), "--device", "cpu"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     record = json.loads(out.read_text())
-    assert record["seeds"] == [3, 4]
-    assert record["protocol"]["name"] == "strict"
-    assert len(record["test"]["recall@20"]["per_seed"]) == 2
-    assert set(record["baselines"]) == {"popular", "svd", "ease"}
-    assert record["data"]["source"] == "toy"
+    assert (record["experiment"], record["data"]) == ("protocols", "toy")
+    assert list(record["members"]) == list(protocols.members())
+    for member in record["members"].values():
+        assert member["model"] == "lightgcn"
+        assert member["seeds"] == [3, 4]
+        assert len(member["test"]["recall@20"]["per_seed"]) == 2
+    assert set(record["members"]["plain"]["baselines"]) == {"popular", "svd", "ease"}
     assert "validation recall@20" in done.stdout
+
+
+def test_the_protocols_are_those_of_a_run_alone(experiment, data):
+    members = experiment("protocols", "--seeds", "1-2")["members"]
+    assert [member["protocol"]["name"] for member in members.values()] == ["strict", "strict", "published"]
+    for name, protocol in (("paper", "strict"), (list(members)[-1], "published")):
+        alone = run(
+            data,
+            Settings(
+                positives=PspPositives(rank=50, copies=3),
+                weighting=LogWeighting(sensitivity=0.01),
+                training=TrainingSettings(max_steps=20),
+                run=RunSettings(seeds=(1, 2), protocol=protocol, device="cpu", baselines=False),
+            ),
+        )
+        found = members[name]["test"]["recall@20"]["per_seed"]
+        assert found == [replica.overall["recall@20"] for replica in alone.model.test]
+        for seed in (1, 2):
+            curve = [[look.step, look.metrics[seed]["recall@20"]] for look in alone.model.fitted.history]
+            assert members[name]["curve_recall@20"][str(seed)] == curve
+
+
+def test_what_helps_adds_one_part_at_a_time():
+    made = {name: make_settings(tables) for name, tables in what_helps.members().items()}
+    plain, recommended = made["plain"], made["recommended"]
+    sections = ("positives", "weighting", "start", "negatives")
+
+    def taken_from_recommended(settings):
+        return [section for section in sections if getattr(settings, section) != getattr(plain, section)]
+
+    assert {name: taken_from_recommended(settings) for name, settings in made.items()} == {
+        "plain": [],
+        "plain + start": ["start"],
+        "plain + copies": ["positives"],
+        "plain + weights": ["weighting"],
+        "recommended": ["positives", "weighting", "start"],
+    }
+    for settings in made.values():
+        for section in taken_from_recommended(settings):
+            assert getattr(settings, section) == getattr(recommended, section)
+
+
+def test_what_helps_runs_in_one_loop(experiment, capsys):
+    members = experiment("what-helps", "--seeds", "0-1")["members"]
+    assert list(members) == list(what_helps.members())
+    assert len({member["test"]["recall@20"]["mean"] for member in members.values()}) > 1
+    assert set(members["plain"]["baselines"]) == {"popular", "svd", "ease"}
+    assert not members["recommended"]["baselines"]
+    assert capsys.readouterr().out.count("learning rate") == 1
+
+
+def test_rivals_have_as_many_trials_each_and_the_same_rates_and_weights():
+    made = choose.members()
+    assert len(made) == 27
+    for rival, others in choose.OTHER_VALUES.items():
+        trials = [tables for name, tables in made.items() if name.rpartition(" ")[0] == rival]
+        tried = [(tables["training"]["learning_rate"], tables["training"]["l2"]) for tables in trials]
+        assert tried == list(itertools.product(choose.LEARNING_RATES, choose.L2_WEIGHTS))
+        for (section, key), values in others.items():
+            drawn = {tables[section][key] for tables in trials}
+            assert drawn <= set(values)
+            assert len(drawn) > 1
+        for tables in trials:
+            assert make_settings(tables).run.protocol == "strict"
+    assert choose.members() == made
+
+
+def test_choosing_never_shows_the_test(experiment, capsys):
+    """Two learning rates, and so two loops, in the order of the members."""
+    names = ["recommended 9", "plain 1"]
+    record = experiment("choose", "--only", ",".join(names), "--seeds", "0")
+    assert list(record["members"]) == names
+    for member in record["members"].values():
+        assert member["valid"]["recall@20"]["mean"] > 0
+        assert not {"test", "test_other_masks", "groups", "baselines"} & member.keys()
+    assert record["members"]["plain 1"]["settings"]["training"]["l2"] == 1e-5
+    assert record["members"]["recommended 9"]["settings"]["training"]["learning_rate"] == 5e-3
+    said = capsys.readouterr().out
+    assert said.count("learning rate") == 2
+    assert "test recall" not in said
+
+
+@pytest.mark.parametrize("module", [choose, protocols, what_helps])
+def test_every_member_can_be_made_and_can_be_named(module):
+    members = module.members()
+    for name, tables in members.items():
+        assert isinstance(make_settings(tables), Settings)
+        assert list(command_line._chosen(members, name)) == [name]
+    assert command_line._chosen(members, "") == members
+
+
+def test_every_experiment_has_a_name():
+    assert set(command_line.EXPERIMENTS.values()) == {choose, protocols, what_helps}
+
+
+def test_tables_laid_over_tables():
+    plain = {"start": {"name": "normal", "spread": 0.2}, "training": {"l2": 0.1}}
+    before = copy.deepcopy(plain)
+    found = changed(plain, {"start": {"spread": 0.3}, "training": {"steps": 5}}, {"run": {"baselines": False}})
+    assert found == {
+        "start": {"name": "normal", "spread": 0.3},
+        "training": {"l2": 0.1, "steps": 5},
+        "run": {"baselines": False},
+    }
+    # Another part has other settings: nothing of the old one's stays.
+    assert changed(plain, {"start": {"name": "xavier"}})["start"] == {"name": "xavier"}
+    found["training"]["l2"] = 9
+    assert plain == before
+
+
+def test_settings_are_those_that_the_tables_say():
+    made = make_settings(changed(recipe("paper"), {"training": {"l2": 0.5}, "run": {"protocol": "published"}}))
+    expected = Settings(
+        positives=PspPositives(rank=50, copies=3),
+        weighting=LogWeighting(sensitivity=0.01),
+        start=find_part("starts", "xavier")(),
+        training=TrainingSettings(l2=0.5),
+        run=RunSettings(protocol="published"),
+    )
+    assert dataclasses.asdict(made) == dataclasses.asdict(expected)
+    assert made == expected
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("--model", "mff"), "no models named 'mff'"),
-        (("--protocol", "srict"), "did you mean 'strict'"),
-        (("--data", "nowhere.npz"), "nowhere.npz: is not a readable .npz file"),
+        (("protocol",), "did you mean 'protocols'"),
+        (("protocols", "--model", "mff"), "no models named 'mff'"),
+        (("protocols", "--only", "plane"), "did you mean 'plain'"),
+        (("protocols", "--data", "nowhere.npz"), "nowhere.npz: is not a readable .npz file"),
+        (("protocols", "--seeds", "0,1"), "--seeds must be first-last, such as 0-2, got '0,1'"),
+        (("protocols", "--seeds=-3"), "--seeds must be first-last, such as 0-2, got '-3'"),
+        (("protocols", "--seeds", "4-2"), "seeds must be distinct whole numbers"),
+        (("protocols", "--precision", "half"), "precision must be float32 or mixed, got half"),
+        (("protocols", "--out", "nowhere/record.json"), "--out: there is no folder"),
     ],
 )
-def test_mistakes_are_named(tmp_path, options, reason):
-    write_arrays(given_split(30, 20, 200), tmp_path / "toy.npz")
-    done = experiment("--data", tmp_path / "toy.npz", "--out", tmp_path / "r.json", "--max-steps", 5, *options)
-    assert done.returncode in (1, 2)
-    assert reason in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not (tmp_path / "r.json").exists()
+def test_mistakes_are_named(experiment, tmp_path, capsys, options, reason):
+    with pytest.raises(SystemExit) as end:
+        experiment(*options)
+    assert end.value.code in (1, 2)
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "record.json").exists()

@@ -4,8 +4,8 @@ from toy import make_world, random_pairs
 
 from pspns.data.split import Pairs
 from pspns.item_sets import ItemSets
-from pspns.negatives.uniform import UniformNegatives
 from pspns.losses.bpr import bpr
+from pspns.negatives.uniform import UniformNegatives
 from pspns.shapes import Embeddings, ModelView
 from pspns.training.epochs import Epochs
 from pspns.training.objective import objective

@@ -32,7 +32,7 @@ def test_an_epoch_visits_each_pair_once_for_each_copy(batch_size):
         while True:
             batch = epochs.next_batch()
             assert epochs.epochs == [epoch, epoch]
-            assert batch.users.shape == (2, batch_size)
+            assert int(batch.live.sum(-1).max()) <= batch_size
             for replica in range(2):
                 visits[replica].update(batch.pair_ids[replica][batch.live[replica] == 1].tolist())
             if sum(visits[0].values()) == 11:
@@ -68,3 +68,93 @@ def test_a_replica_that_stays_goes_on_where_it_was():
     together.keep(torch.tensor([1]))
     for _ in range(10):
         assert torch.equal(alone.next_batch().pair_ids, together.next_batch().pair_ids)
+
+
+def live_rows(batch, replica: int) -> list[list]:
+    """What one replica is given."""
+    is_live = batch.live[replica] == 1
+    return [values[replica][is_live].tolist() for values in (batch.users, batch.items, batch.pair_ids, batch.weights)]
+
+
+WORLDS = (copied_world(), toy_world(0, n_users=3, n_items=4, n_pairs=3), toy_world(2, n_pairs=320))
+SEEDS = (5, 6, 5, 8)
+PLACES = (0, 2, 1, 0)  # the first and the last share their pairs
+
+
+def together() -> Epochs:
+    return Epochs([WORLDS[place] for place in PLACES], 4, SEEDS)
+
+
+def test_worlds_of_different_lengths_have_epochs_of_their_own():
+    epochs = together()
+    n_visits = [WORLDS[place].pairs.n_visits for place in PLACES]
+    visits = [Counter() for _ in PLACES]
+    for step in range(1, 200):
+        batch = epochs.next_batch()
+        assert epochs.epochs == [-(-step // -(-n // 4)) for n in n_visits]
+        for replica, place in enumerate(PLACES):
+            is_live = batch.live[replica] == 1
+            visits[replica].update(batch.pair_ids[replica][is_live].tolist())
+            # Every pair as often as its copies say at the end of an epoch, never more before.
+            copies, epoch = WORLDS[place].pairs.copies.tolist(), epochs.epochs[replica]
+            assert all(n <= epoch * copies[pair] for pair, n in visits[replica].items())
+            if step % -(-n_visits[replica] // 4) == 0:
+                assert visits[replica] == Counter({pair: epoch * n for pair, n in enumerate(copies)})
+                assert int(is_live.sum()) == (n_visits[replica] - 1) % 4 + 1
+            else:
+                assert int(is_live.sum()) == 4
+    assert epochs.epochs == [67, 3, 100, 67]
+
+
+def test_every_replica_is_given_what_it_would_be_given_alone():
+    company, alone = together(), [Epochs([WORLDS[p]], 4, [s]) for p, s in zip(PLACES, SEEDS, strict=True)]
+    for _ in range(100):
+        batch = company.next_batch()
+        for replica, one in enumerate(alone):
+            assert live_rows(batch, replica) == live_rows(one.next_batch(), 0)
+
+
+def test_a_dead_row_is_still_one_of_the_replicas_own_pairs():
+    # Samplers see it as any other row: a history per pair must find its place, and a user their own items.
+    epochs, n_dead = together(), Counter()
+    for _ in range(100):
+        batch = epochs.next_batch()
+        for replica, place in enumerate(PLACES):
+            pairs, ids = WORLDS[place].pairs, batch.pair_ids[replica].numpy()
+            assert (ids >= 0).all()
+            assert batch.users[replica].tolist() == pairs.users[ids].tolist()
+            assert batch.items[replica].tolist() == pairs.items[ids].tolist()
+            n_dead[replica] += int((batch.live[replica] == 0).sum())
+    assert len(+n_dead) == len(PLACES)
+
+
+@pytest.mark.parametrize("step", [0, 1, 31, 32, 33, 86, 150])
+def test_seek_goes_where_walking_would_have_led(step):
+    walked, sought = together(), together()
+    for _ in range(step):
+        walked.next_batch()
+    for _ in range(90):
+        sought.next_batch()  # so that one goes back as well as forth
+    sought.seek(step)
+    assert sought.epochs == walked.epochs
+    for _ in range(40):
+        one, two = walked.next_batch(), sought.next_batch()
+        assert all(live_rows(one, replica) == live_rows(two, replica) for replica in range(len(PLACES)))
+    assert sought.step == walked.step == step + 40
+
+
+def test_after_replicas_have_left_the_others_go_on_and_can_be_sought():
+    walked, sought, alone = together(), together(), Epochs([WORLDS[2]], 4, [6])
+    for _ in range(50):
+        walked.next_batch(), alone.next_batch()
+    walked.keep(torch.tensor([0, 1, 3]))
+    for _ in range(7):
+        walked.next_batch(), alone.next_batch()
+    walked.keep(torch.tensor([1, 2]))
+    sought.keep(torch.tensor([1, 3]))
+    sought.seek(57)
+    for _ in range(100):
+        one, two, three = walked.next_batch(), sought.next_batch(), alone.next_batch()
+        assert live_rows(one, 0) == live_rows(two, 0) == live_rows(three, 0)
+        assert live_rows(one, 1) == live_rows(two, 1)
+    assert walked.n_replicas == 2

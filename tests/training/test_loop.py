@@ -133,6 +133,20 @@ def test_replicas_stop_one_by_one_and_keep_their_best():
         assert torch.equal(found.scorer.items[:, replica], alone.items[:, 0])
 
 
+def test_the_step_after_which_no_replica_goes_on_is_told_as_the_last():
+    told = []
+    trained(
+        toy_world(),
+        [0],
+        evaluate_every=3,
+        patience=2,
+        max_steps=100,
+        validate=lambda s, place: {"recall@20": 0.5},
+        watch=lambda step, last_step, evaluation: told.append((step, last_step)),
+    )
+    assert told == [*((step, 100) for step in range(1, 9)), (9, 9)]
+
+
 def test_equal_values_are_no_improvement():
     found = trained(toy_world(), [0], evaluate_every=5, patience=3, validate=lambda s, place: {"recall@20": 0.5})
     assert (found.best_steps, found.steps) == ([5], [20])
@@ -149,7 +163,9 @@ def test_a_fixed_number_of_steps_keeps_the_last_state_whatever_validation_says()
 
 def test_max_steps_ends_training_that_still_improves():
     rising = iter(range(100))
-    found = trained(toy_world(), [0], max_steps=12, evaluate_every=5, validate=lambda s, place: {"recall@20": next(rising)})
+    found = trained(
+        toy_world(), [0], max_steps=12, evaluate_every=5, validate=lambda s, place: {"recall@20": next(rising)}
+    )
     assert found.steps == found.best_steps == [12]
 
 

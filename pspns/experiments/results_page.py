@@ -1,0 +1,256 @@
+"""The page of results: every figure of it comes from a record.
+
+python -m pspns.experiments.results_page results docs/results.md
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+DATA = {
+    "ml-1m": "MovieLens-1M",
+    "epinions": "Epinions",
+    "yelp2018-part": "Yelp2018 (part)",
+    "pinterest": "Pinterest (part)",
+    "gowalla": "Gowalla",
+}
+MODELS = {"lightgcn": "LightGCN", "mf": "MF"}
+BASELINES = ("popular", "svd", "ease")
+MEMBERS = ("plain", "plain + start", "plain + copies", "plain + weights", "recommended")
+# Tables 2 and 5 of the paper (5 is called 6 in its text): Recall@20 and Precision@20 of RNS and of PSP-NS, in percent.
+PAPER = {
+    ("ml-1m", "lightgcn"): ((26.68, 12.54), (39.56, 21.31)),
+    ("epinions", "lightgcn"): ((10.93, 3.20), (13.01, 4.50)),
+    ("ml-1m", "mf"): ((23.63, 11.05), (36.57, 19.32)),
+    ("epinions", "mf"): ((9.18, 2.65), (11.46, 3.90)),
+}
+
+INTRODUCTION = """\
+# Results
+
+Made by `python -m pspns.experiments.results_page results docs/results.md` from the records in [results](../results);
+no figure was typed. How the records were made: [experiments](experiments.md). In percent; ± is the standard deviation
+over seeds. **limit**: a replica was best at the limit of steps, so its figure was still rising.
+"""
+
+PROTOCOLS = """\
+## The paper's claim under two rules
+
+Recall@20 / Precision@20, three seeds. `published` is the rule under which the paper's figures come back: held-out
+labels shape its candidate set, so its column must not be compared with the others. Mask `train` ranks validation items
+too, as most papers do. The last column is what the paper prints for RNS and for PSP-NS; it does not state its test
+mask.
+"""
+
+WHAT_HELPS = """\
+## What helps without looking at held-out labels
+
+Protocol `strict`. The recipe `recommended` and its parts one by one over `plain`, all at the same learning rate and L2
+weight, in one loop. *best step*: where validation was highest, mean over seeds. *steps to `plain`*: the first look at
+validation that saw at least the best of `plain`, mean over seeds; *seconds*: the wall time of the loop, which all its
+replicas share, up to there.
+"""
+
+BY_ACTIVITY = """\
+## By activity
+
+Recall@20 on the test under `strict` for the 1,000 users with the fewest train pairs, and for each tenth of the users by
+the number of their train pairs, from the least active to the most active. The paper weights users so that the least
+active gain.
+"""
+
+TRIALS = """\
+## How the settings of `recommended` were chosen
+
+Nine trials for each rival on validation of MovieLens-1M and Epinions, one seed, at most 30,000 and 15,000 steps,
+patience 5; the test was not looked at. Recall@20 on validation. *share* is the mean over the four columns of the value
+divided by the best of the column; the highest is the recipe. (The limit holds back rivals that learn slowly: `plain` on
+LightGCN above all.)
+"""
+
+Record = dict[str, Any]
+
+
+def page(folder: Path) -> str:
+    """The whole page, from the records of a folder."""
+
+    def read(name: str) -> Record | None:
+        path = folder / f"{name}.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    return "\n".join(
+        [
+            INTRODUCTION,
+            *_protocols(read),
+            *_what_helps(read),
+            *_by_activity(read),
+            *_trials(read),
+        ]
+    )
+
+
+def _protocols(read: Callable[[str], Record | None]) -> Iterable[str]:
+    yield from (
+        PROTOCOLS,
+        "| data | model | | `strict` | mask `train` | `published` | paper |",
+        "|---|---|---|---|---|---|---|",
+    )
+    for data, data_name in DATA.items():
+        for model, model_name in MODELS.items():
+            found = _protocol_records(read, data, model)
+            if not found:
+                continue
+            paper = PAPER[data, model]
+            for number, (recipe, words) in enumerate((("plain", "`plain` (RNS)"), ("paper", "`paper` (PSP-NS)"))):
+                strict, published = found[recipe], found.get(f"{recipe}, published")
+                cells = (
+                    _pair(strict["test"], "precision@20") + _limit(strict),
+                    _pair(strict["test_other_masks"]["train"], "precision@20") + _limit(strict),
+                    _pair(published["test"], "precision@20") + _limit(published) if published else "–",
+                    "{:.2f} / {:.2f}".format(*paper[number]),
+                )
+                yield f"| {data_name} | {model_name} | {words} | {' | '.join(cells)} |"
+        if found:
+            for baseline in BASELINES:
+                strict = found["plain"]["baselines"][baseline]
+                published = found["paper, published"]["baselines"][baseline]
+                shown = (strict["test"], strict["test_other_masks"]["train"], published["test"])
+                figures = " | ".join(_pair(test, "precision@20") for test in shown)
+                yield f"| {data_name} | `{baseline}` | | {figures} | – |"
+    yield ""
+
+
+def _protocol_records(read: Callable[[str], Record | None], data: str, model: str) -> dict[str, Record]:
+    if together := read(f"protocols-{model}-{data}"):
+        members: dict[str, Record] = together["members"]
+        return members
+    names = {"plain": f"strict-{model}-{data}", "paper": f"strict-{model}-psp-{data}"}
+    names["paper, published"] = f"published-{model}-psp-{data}"
+    found = {member: read(name) for member, name in names.items()}
+    return {member: record for member, record in found.items() if record}
+
+
+def _what_helps(read: Callable[[str], Record | None]) -> Iterable[str]:
+    yield from (
+        WHAT_HELPS,
+        "| data | model | | Recall@20 | NDCG@20 | best step | steps to `plain` | seconds | seeds, device |",
+        "|---|---|---|---|---|---|---|---|---|",
+    )
+    for data, data_name in DATA.items():
+        shown: Record | None = None
+        for model, model_name in MODELS.items():
+            record = read(f"what-helps-{model}-{data}")
+            if record is None:
+                continue
+            members = record["members"]
+            shown = shown or members["plain"]
+            for member in MEMBERS:
+                cells = _member_cells(members[member], members)
+                yield f"| {data_name} | {model_name} | {_code(member)} | {' | '.join(cells)} |"
+        for baseline in BASELINES:
+            if shown and baseline in shown["baselines"]:
+                test = shown["baselines"][baseline]["test"]
+                figures = f"{_value(test['recall@20'])} | {_value(test['ndcg@20'])}"
+                yield f"| {data_name} | `{baseline}` | | {figures} | | | | |"
+    yield ""
+
+
+def _member_cells(record: Record, members: dict[str, Record]) -> tuple[str, ...]:
+    goal = statistics.mean(members["plain"]["valid"]["recall@20"]["per_seed"])
+    reached = [
+        next((step for step, value in curve if value >= goal), None) for curve in record["curve_recall@20"].values()
+    ]
+    steps = statistics.mean(step for step in reached if step) if all(reached) else None
+    last_step = max(step for member in members.values() for step in member["steps"])
+    seconds = record["seconds"]["training"]
+    return (
+        _value(record["test"]["recall@20"]),
+        _value(record["test"]["ndcg@20"]),
+        f"{statistics.mean(record['best_step']):,.0f}{_limit(record)}",
+        "–" if record is members["plain"] else f"{steps:,.0f}" if steps else "not by all",
+        f"{seconds * steps / last_step:.0f} of {seconds:.0f}" if steps and record is not members["plain"] else "–",
+        f"{len(record['seeds'])}, {record['machine']['device']}",
+    )
+
+
+def _by_activity(read: Callable[[str], Record | None]) -> Iterable[str]:
+    yield from (
+        BY_ACTIVITY,
+        f"| data | model | recipe | least active 1,000 | {' | '.join(str(n) for n in range(1, 11))} |",
+        f"|{'---|' * 14}",
+    )
+    for data in ("ml-1m", "epinions"):
+        for model, model_name in MODELS.items():
+            protocols, helps = _protocol_records(read, data, model), read(f"what-helps-{model}-{data}")
+            records: dict[str, Record] = {name: protocols[name] for name in ("plain", "paper") if name in protocols}
+            if helps:
+                records["recommended"] = helps["members"]["recommended"]
+            for recipe, record in records.items():
+                groups = ("least_active_1000", *(f"decile_{n}" for n in range(1, 11)))
+                cells = [f"{100 * record['groups'][group]['test']['recall@20']:.2f}" for group in groups]
+                yield f"| {DATA[data]} | {model_name} | `{recipe}` | {' | '.join(cells)} |"
+    yield ""
+
+
+def _trials(read: Callable[[str], Record | None]) -> Iterable[str]:
+    yield from (
+        TRIALS,
+        "| rival | learning rate | L2 | rank | copies | sensitivity | spread | MF, ML-1M | LightGCN, ML-1M "
+        "| MF, Epinions | LightGCN, Epinions | share |",
+        f"|{'---|' * 12}",
+    )
+    cells = [(model, data) for data in ("ml-1m", "epinions") for model in ("mf", "lightgcn")]
+    records = [read(f"choose-{model}-{data}") for model, data in cells]
+    members = [record["members"] for record in records if record]
+    if len(members) < len(cells):
+        return
+    values = {trial: [m[trial]["valid"]["recall@20"]["mean"] for m in members] for trial in members[0]}
+    best = [max(column) for column in zip(*values.values(), strict=True)]
+    shares = {
+        trial: statistics.mean(value / top for value, top in zip(row, best, strict=True))
+        for trial, row in values.items()
+    }
+    for trial in sorted(values, key=lambda name: -shares[name]):
+        settings = members[0][trial]["settings"]
+        tried = [
+            settings["training"]["learning_rate"],
+            settings["training"]["l2"],
+            settings["positives"].get("rank", "–"),
+            settings["positives"].get("copies", "–"),
+            settings["weighting"].get("sensitivity", "–"),
+            settings["start"].get("score_spread", "–"),
+        ]
+        figures = [f"{100 * value:.2f}" for value in values[trial]]
+        rival = trial.rpartition(" ")[0]
+        yield f"| `{rival}` | {' | '.join(map(str, [*tried, *figures]))} | {shares[trial]:.4f} |"
+    yield ""
+
+
+def _limit(record: Record) -> str:
+    return " **limit**" if record["settings"]["training"]["max_steps"] in record["best_step"] else ""
+
+
+def _pair(figures: Record, second: str) -> str:
+    return f"{_value(figures['recall@20'])} / {100 * figures[second]['mean']:.2f}"
+
+
+def _value(figure: Record) -> str:
+    values: Sequence[float] = [100 * value for value in figure["per_seed"]]
+    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.2f}{spread}"
+
+
+def _code(member: str) -> str:
+    recipe, plus, part = member.partition(" + ")
+    return f"`{recipe}`{plus}{part}"
+
+
+if __name__ == "__main__":
+    source, target = map(Path, sys.argv[1:])
+    target.write_text(page(source), encoding="utf-8")
+    print(f"wrote {target}")

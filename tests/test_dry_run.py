@@ -1,0 +1,518 @@
+"""What a run would take: bytes against real tensors, seconds against a clock that only we move."""
+
+import dataclasses
+import random
+import tempfile
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from toy import CPU, given_split, random_pairs, toy_world
+
+import pspns.training.trainer as trainer_module
+from pspns.data.split import GivenSplit
+from pspns.data.splits.none import NoSplit
+from pspns.dry_run import (
+    LEAST_STEPS,
+    MOST_STEPS,
+    WARM_UP_STEPS,
+    Estimate,
+    Pace,
+    estimate,
+    held_bytes,
+    message_bytes,
+    svd_bytes,
+    training_bytes,
+)
+from pspns.errors import SettingsError
+from pspns.evaluation.ranking import FullRanking
+from pspns.item_sets import ItemSets
+from pspns.memory import GIB, MemoryBudget
+from pspns.models.ease import Ease
+from pspns.models.lightgcn import LightGcn
+from pspns.models.mf import MatrixFactorisation
+from pspns.models.popular import Counts, Popular
+from pspns.models.svd import SvdRanking
+from pspns.negatives.uniform import UniformNegatives
+from pspns.positives.psp import PspPositives
+from pspns.rng import ReplicaStream, host_stream
+from pspns.run import run
+from pspns.settings import EvaluationSettings, RunSettings, Settings
+from pspns.spectral import truncated_svd
+from pspns.starts.xavier import XavierStart
+from pspns.top_k import max_rows
+from pspns.training.loop import Loop
+from pspns.training.settings import TrainingSettings
+from pspns.training.trainer import Member, Trainer
+
+
+def settings(*, training=None, run_=None, **changes) -> Settings:
+    return dataclasses.replace(
+        Settings(
+            model=MatrixFactorisation(embedding_size=8),
+            training=TrainingSettings(**{"batch_size": 64, "max_steps": 1000, **(training or {})}),
+            evaluation=EvaluationSettings(k=(5,), select_by="recall@5", inactive=10),
+            run=RunSettings(**{"seeds": (0, 1), "device": "cpu", **(run_ or {})}),
+        ),
+        **changes,
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> GivenSplit:
+    return given_split(60, 40, 600)
+
+
+LOOPS = [MatrixFactorisation(embedding_size=8), LightGcn(embedding_size=8, layers=2)]
+
+
+# Bytes
+
+
+class LiveTensors(TorchDispatchMode):
+    """Counts the bytes of all tensors made under it that are still alive."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = self.peak = 0
+        self._sizes = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(made):
+            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
+                self._note(tensor.untyped_storage())
+        return made
+
+    def _note(self, storage):
+        address = storage._cdata
+        if address not in self._sizes:
+            self._sizes[address] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, lambda: self._forget(address))
+
+    def _forget(self, address):
+        self.now -= self._sizes.pop(address)
+
+
+def trained(world, model, n_replicas, batch_size, watch, steps=6):
+    trainer = Trainer(
+        members=[Member(world, XavierStart(), 1e-4, range(n_replicas), None)],
+        negatives=UniformNegatives(),
+        settings=TrainingSettings(steps=steps, batch_size=batch_size),
+        select_by="recall@20",
+        watch=watch,
+    )
+    return model.fit(world, trainer)
+
+
+@pytest.mark.parametrize("model", LOOPS)
+def test_the_tables_of_training_are_those_that_a_loop_holds(model, monkeypatch):
+    world, loops = toy_world(), []
+    monkeypatch.setattr(trainer_module, "Loop", lambda *args, **more: loops.append(Loop(*args, **more)) or loops[0])
+    found = training_bytes(world, 8, 3, 64)
+    seen = {}
+
+    def watch(step, last_step, evaluation):
+        (loop,) = loops
+        parameters = list(loop._model.parameters())
+        moments = [state[name] for state in loop._optimiser.state.values() for name in ("exp_avg", "exp_avg_sq")]
+        seen["embeddings"] = sum(p.nbytes for p in parameters)
+        seen["gradients"] = sum(p.grad.nbytes for p in parameters)
+        seen["Adam"] = sum(moment.nbytes for moment in moments)
+        seen["the best state"] = sum(table.nbytes for table in loop._stopping._best_state.values())
+        seen["the order of epochs"] = held_bytes(CPU, loop._epochs)
+
+    trained(world, model, 3, 64, watch)
+    order = found.pop("the order of epochs") - 4 * 8 * world.pairs.n_visits  # that of making one
+    assert order == pytest.approx(seen.pop("the order of epochs"), abs=3 * 64)  # the replicas' keys and counters
+    found.pop("a batch")
+    assert found == seen
+
+
+@pytest.mark.parametrize(
+    ("n_users", "n_items", "n_pairs", "batch_size"),
+    [pytest.param(3000, 2000, 8000, 64, id="large tables"), pytest.param(100, 80, 1000, 4096, id="a large batch")],
+)
+@pytest.mark.parametrize("layers", [None, 1, 3])
+def test_a_step_holds_as_much_as_was_estimated(n_users, n_items, n_pairs, batch_size, layers):
+    world = toy_world(n_users=n_users, n_items=n_items, n_pairs=n_pairs)
+    model = MatrixFactorisation(embedding_size=32) if layers is None else LightGcn(embedding_size=32, layers=layers)
+    live = LiveTensors()
+
+    def watch(step, last_step, evaluation):
+        if step == 2:
+            live.peak = live.now  # leaving out how the model was made
+
+    with live:
+        trained(world, model, 2, batch_size, watch)
+    found = training_bytes(world, 32, 2, batch_size)
+    total = sum(found.values()) + (0 if layers is None else message_bytes(found["embeddings"], layers, CPU))
+    assert 0.75 * total < live.peak < 1.1 * total
+
+
+def test_an_order_is_made_of_four_columns():
+    live, stream = LiveTensors(), ReplicaStream([0], "shuffle")
+    with live:
+        stream.order(10_000)
+    assert live.peak == pytest.approx(4 * 8 * 10_000, rel=0.01)
+
+
+@pytest.mark.parametrize(("n_users", "n_items"), [(6000, 1500), (1500, 6000), (2000, 2000), (900, 1000), (6000, 800)])
+def test_an_svd_holds_as_much_as_was_estimated(n_users, n_items):
+    pairs = random_pairs(n_users, n_items, 20_000, np.random.default_rng(0))
+    matrix, live = pairs.matrix(n_users, n_items), LiveTensors()
+    with live:
+        truncated_svd(matrix, 64, host_stream(0, "svd"))
+    # Only tensors are seen, not LAPACK's workspace, which is about two of the three tables of an exact one.
+    assert 0.9 * live.peak < svd_bytes(n_users, n_items, len(pairs), 64) < 1.8 * live.peak
+
+
+def test_what_can_be_reached_is_counted_once():
+    base = np.zeros(100, dtype=np.int64)
+    table = torch.zeros(10, 4)
+    sets = ItemSets(5, 7, random_pairs(5, 7, 9, np.random.default_rng(0)))
+    assert held_bytes(CPU, [base, base[10:20], torch.from_numpy(base)]) == 800
+    assert held_bytes(CPU, {"a": table}, (table[:2], table.T)) == 160
+    # keys, items and gaps of every entry; starts and sizes of every user
+    assert held_bytes(CPU, sets) == 3 * 8 * len(sets.keys) + 8 * (5 + 1) + 8 * 5
+    rows, columns, values = torch.tensor([0, 1, 3]), torch.tensor([2, 0, 1]), torch.ones(3)
+    matrix = torch.sparse_csr_tensor(rows, columns, values, (2, 3), check_invariants=True)
+    assert held_bytes(CPU, matrix) == 8 * 3 + (8 + 4) * 3
+    assert held_bytes(torch.device("cuda"), base, table) == 0
+
+
+def bytes_of_rankings(data: GivenSplit) -> int:
+    """Strict: validation under mask train, the test under train + valid and under train."""
+    n_train, n_valid, n_test = np.bincount(data.parts).tolist()
+    judged = [len(np.unique(data.interactions.users[data.parts == part])) for part in (1, 2, 2)]
+    known, held_out = (n_train, n_train + n_valid, n_train), (n_valid, n_test, n_test)
+    sets = sum(3 * 8 * n_entries + 8 * (60 + 1) + 8 * 60 for n_entries in (*known, *held_out))
+    # The items' counts as they are, once, and as scores, for each ranking.
+    return sets + 8 * sum(judged) + 8 * 40 + 3 * 4 * 40
+
+
+@pytest.mark.parametrize("model", LOOPS)
+def test_stages_of_a_model_with_a_loop(data, model):
+    found = estimate(data, settings(model=model))
+    n_users, n_items, n_train = found.n_users, found.n_items, found.n_train
+    assert (n_users, n_items) == (60, 40)
+    assert n_train == int((data.parts == 0).sum())
+    assert found.n_parameters == (60 + 40) * 8 * 2
+    stages = found.bytes_by_stage
+    assert stages["embeddings"] == 4 * found.n_parameters
+    assert stages["ranking 40 items"] == 16 * 40 * max_rows(CPU)
+    # train pairs once, the positives' own columns, the rejected sets, the users' weights
+    assert stages["pairs"] == 16 * n_train + 7 * n_train + (24 * n_train + 16 * 60 + 8) + 4 * 60
+    assert stages["held-out and known items"] == bytes_of_rankings(data)
+    # Two matrices in CSR form with numbers of 64 bits and values of 32.
+    graph = 2 * (8 + 4) * n_train + 8 * (n_users + 1 + n_items + 1)
+    assert stages.get("the graph", 0) == (graph if isinstance(model, LightGcn) else 0)
+    assert stages.get("messages", 0) == (5 * stages["embeddings"] if isinstance(model, LightGcn) else 0)
+    assert found.bytes_needed == sum(stages.values()) < found.budget
+    assert found.fits
+    assert found.peak_bytes > found.bytes_needed
+
+
+@pytest.mark.parametrize(
+    ("model", "stage", "n_bytes"),
+    [
+        (Ease(), "ease with 40 items", 7 * 4 * 40**2),
+        (SvdRanking(rank=4), "svd of rank 4", None),
+        (SvdRanking(), "svd of rank 40", None),
+        (Popular(), "popular", 16 * 40),
+    ],
+)
+def test_models_without_a_loop_are_weighed_but_not_fitted(data, model, stage, n_bytes, monkeypatch):
+    for part in (SvdRanking, Popular):
+        monkeypatch.setattr(part, "fit", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr("pspns.models.ease.closed_form", lambda *_: pytest.fail("fitted"))
+    found = estimate(data, settings(model=model))
+    n_train = found.n_train
+    assert found.pace is None
+    assert found.n_parameters is None
+    rank = model.rank or 40 if isinstance(model, SvdRanking) else 0
+    assert found.bytes_by_stage[stage] == (svd_bytes(60, 40, n_train, rank) if n_bytes is None else n_bytes)
+    assert set(found.bytes_of_baselines) == {"popular", "svd", "ease"} - {found.model}
+    assert f"{found.model} has no training loop: there are no steps to measure" in found.words()
+
+
+def test_baselines_are_left_out_as_a_run_leaves_them_out(data):
+    tight = settings(run_={"memory_gib": 0.00004}, training={"steps": 5})
+    left_out = run(data, tight).left_out
+    assert set(left_out) == {"ease"}
+    found = estimate(data, tight)
+    assert found.left_out == left_out
+    assert f"baseline ease would be left out: {left_out['ease']}" in found.words()
+    assert found.bytes_of_baselines["ease"] == 7 * 4 * 40**2
+    assert estimate(data, settings(run_={"baselines": False})).bytes_of_baselines == {}
+
+
+# Refusals
+
+
+def test_a_stage_that_does_not_fit_is_part_of_the_estimate(data):
+    found = estimate(data, settings(run_={"memory_gib": 1e-5}))
+    assert not found.fits
+    assert found.refusal.startswith("ranking 40 items needs about")
+    assert (found.n_users, found.n_items, found.pace) == (60, 40, None)
+    assert set(found.bytes_by_stage) == {"pairs"}
+    assert found.budget == 1e-5 * GIB
+    assert f"does not fit: {found.refusal}" in found.words()
+    assert "no steps were measured, because the run would not fit into memory" in found.words()
+
+
+def test_training_that_does_not_fit_is_not_tried(data, monkeypatch):
+    enough = estimate(data, settings()).bytes_needed
+    fitting, too_small = (settings(run_={"memory_gib": share * enough / GIB}) for share in (1.001, 0.999))
+    assert estimate(data, fitting).fits
+    monkeypatch.setattr(Loop, "_take_step", lambda _: pytest.fail("a step was taken"))
+    found = estimate(data, too_small)
+    assert found.refusal.startswith("training 2 replicas needs about")
+    assert found.bytes_needed == enough
+    ease = estimate(data, settings(model=Ease(), run_={"memory_gib": 0.00004}))
+    assert ease.refusal.startswith("ease with 40 items needs about")
+
+
+@pytest.mark.parametrize("error", [MemoryError("1 TiB"), torch.OutOfMemoryError("1 TiB")])
+def test_memory_that_is_not_there_after_all(data, monkeypatch, error):
+    def take_step(loop):
+        raise error
+
+    monkeypatch.setattr(Loop, "_take_step", take_step)
+    found = estimate(data, settings())
+    assert found.refusal == "there was no more memory on cpu: 1 TiB"
+    assert found.pace is None
+
+
+def test_settings_that_a_run_refuses_are_refused(data):
+    with pytest.raises(SettingsError, match=r"set --training\.steps"):
+        estimate(data, settings(split=NoSplit()))
+
+
+# Seconds
+
+
+class HandClock:
+    """Stands still but when moved."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def moved_by(self, seconds, function):
+        def slowed(*args, **more):
+            self.now += seconds
+            return function(*args, **more)
+
+        return slowed
+
+
+@pytest.fixture
+def clock(monkeypatch) -> HandClock:
+    """A look at one replica takes a quarter of a second."""
+    hand = HandClock()
+    monkeypatch.setattr(FullRanking, "judge", hand.moved_by(0.25, FullRanking.judge))
+    return hand
+
+
+@pytest.mark.parametrize("model", LOOPS)
+@pytest.mark.parametrize(
+    ("seconds", "n_steps"), [(0.001, MOST_STEPS), (0.02, MOST_STEPS), (0.125, 8), (0.5, LEAST_STEPS), (2, LEAST_STEPS)]
+)
+def test_steps_and_looks_are_timed(data, clock, monkeypatch, model, seconds, n_steps):
+    taken = []
+    take_step = clock.moved_by(seconds, Loop._take_step)
+    monkeypatch.setattr(Loop, "_take_step", lambda loop: (taken.append(loop), take_step(loop)))
+    pace = estimate(data, settings(model=model, training={"patience": 4}), clock=clock).pace
+    assert len(taken) == WARM_UP_STEPS + n_steps
+    assert pace.seconds_per_step == pytest.approx(seconds)
+    assert pace.seconds_per_look == pytest.approx(2 * 0.25)
+    assert pace.looks_at == "validation"
+    assert (pace.limit, pace.patience) == (1000, 4)
+    n_train = int((data.parts == 0).sum())
+    assert pace.interval == 5 * -(-n_train // 64)
+
+
+def test_the_first_steps_do_not_count(data, clock, monkeypatch):
+    take_step = Loop._take_step
+
+    def slow_at_first(loop):
+        clock.now += 100 if loop.step < WARM_UP_STEPS - 1 else 0.5
+        take_step(loop)
+
+    monkeypatch.setattr(Loop, "_take_step", slow_at_first)
+    assert estimate(data, settings(), clock=clock).pace.seconds_per_step == pytest.approx(0.5)
+
+
+def test_new_orders_of_long_epochs_are_shared_out(data, clock, monkeypatch):
+    monkeypatch.setattr(ReplicaStream, "order", clock.moved_by(1.5, ReplicaStream.order))
+    n_batches = -(-int((data.parts == 0).sum()) // 8)
+    assert n_batches > WARM_UP_STEPS + MOST_STEPS
+    pace = estimate(data, settings(training={"batch_size": 8}), clock=clock).pace
+    assert pace.seconds_per_step == pytest.approx(2 * 1.5 / n_batches)
+
+
+def test_without_validation_there_is_nothing_to_look_at(data, clock):
+    found = estimate(data, settings(split=NoSplit(), training={"steps": 7}), clock=clock)
+    assert (found.pace.seconds_per_look, found.pace.looks_at) == (0.0, None)
+    assert (found.pace.limit, found.pace.patience) == (7, None)
+    assert found.bytes_of_baselines == {}
+    best_on_test = estimate(data, settings(run_={"protocol": "best-on-test"}), clock=clock)
+    assert (best_on_test.pace.seconds_per_look, best_on_test.pace.looks_at) == (0.5, "the test")
+
+
+def pace(**changes) -> Pace:
+    by_hand = Pace(seconds_per_step=0.5, seconds_per_look=2.0, looks_at="validation", interval=10, limit=95, patience=3)
+    return dataclasses.replace(by_hand, **changes)
+
+
+def test_seconds_worked_by_hand():
+    assert pace().seconds_to_limit == 95 * 0.5 + 10 * 2  # the last look is at the last step
+    assert pace().least_seconds == 40 * 0.5 + 4 * 2  # one look that is better, three that are not
+    assert pace(patience=20).least_seconds == pace().seconds_to_limit
+    assert pace(patience=None).least_seconds == pace().seconds_to_limit
+
+
+def test_the_least_and_the_limit_are_those_of_a_run(data):
+    """With vectors that hardly move no look is better than the first."""
+    still = settings(training={"learning_rate": 1e-30, "evaluate_every": 7, "patience": 3, "max_steps": 100})
+    steps = run(data, still).model.fitted.steps
+    one_a_step = dataclasses.replace(estimate(data, still).pace, seconds_per_step=1, seconds_per_look=0)
+    assert steps == [one_a_step.least_seconds] * 2 == [28, 28]
+    assert one_a_step.seconds_to_limit == 100
+
+
+# Beside the run
+
+
+@pytest.mark.parametrize("positives", [None, PspPositives(rank=4)])
+@pytest.mark.parametrize("protocol", ["strict", "published", "best-on-test"])
+def test_the_trainer_is_that_of_the_run(data, positives, protocol):
+    caught = []
+
+    class CaughtModel:
+        def fit(self, world, trainer):
+            caught.append(trainer)
+            raise StopIteration
+
+    same = settings(model=CaughtModel(), run_={"protocol": protocol, "baselines": False})
+    same = dataclasses.replace(same, positives=positives or same.positives)
+    for function in (run, estimate):
+        with pytest.raises(StopIteration):
+            function(data, same)
+    one, two = caught
+
+    def differ(this, that):
+        names = [field.name for field in dataclasses.fields(this)]
+        return {name for name in names if getattr(this, name) != getattr(that, name)}
+
+    (first,), (second,) = one.members, two.members
+    assert differ(one.settings, two.settings) == {"max_steps", "evaluate_every"}
+    one, two = (dataclasses.replace(trainer, members=[], settings=None, watch=None) for trainer in (one, two))
+    assert vars(one) == vars(two)
+    for name in ("users", "items", "copies", "pair_weights"):
+        assert np.array_equal(getattr(first.world.pairs, name), getattr(second.world.pairs, name))
+    assert np.array_equal(first.world.user_weights, second.world.user_weights)
+    assert torch.equal(first.world.rejected.keys, second.world.rejected.keys)
+    scorer = Counts(torch.arange(40.0))
+    assert first.validate(scorer, 0) == second.validate(scorer, 0)
+    first, second = (dataclasses.replace(member, world=None, validate=None) for member in (first, second))
+    assert vars(first) == vars(second)
+
+
+@pytest.mark.parametrize("model", [*LOOPS, Ease(), SvdRanking(), Popular()])
+def test_nothing_is_left_behind(data, model, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    wanted = settings(model=model, training={"steps": 20}, run_={"threads": 2, "baselines": False})
+    n_threads, seen_threads = torch.get_num_threads(), []
+    before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
+    estimate(data, wanted, say=lambda line: seen_threads.append(torch.get_num_threads()))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (np.random.get_state()[1].tolist(), random.getstate()) == before[1:]
+    assert set(seen_threads) == {2}
+    assert torch.get_num_threads() == n_threads
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("model", [*LOOPS, Ease(), SvdRanking(), Popular()])
+def test_a_run_after_it_gives_the_same_bits(data, model):
+    wanted = settings(model=model, training={"steps": 20}, run_={"baselines": False})
+    without = run(data, wanted).model
+    estimate(data, wanted)
+    after = run(data, wanted).model
+    for name, tensor in without.fitted.scorer.tensors().items():
+        assert torch.equal(tensor, after.fitted.scorer.tensors()[name])
+    assert [ranked.overall for ranked in without.test] == [ranked.overall for ranked in after.test]
+
+
+# Words
+
+
+def by_hand(**changes) -> Estimate:
+    estimated = Estimate(
+        model="mf",
+        device=CPU,
+        n_users=6000,
+        n_items=3600,
+        n_train=700_000,
+        n_replicas=3,
+        n_parameters=1_843_200,
+        bytes_by_stage={"a": 1 * GIB, "b": 5 * GIB, "c": 2 * GIB, "d": 4 * GIB, "e": 3 * GIB, "f": 2**19, "g": 2**19},
+        bytes_of_baselines={"popular": 100, "svd": 3 * 2**20, "ease": 300 * 2**20},
+        left_out={},
+        budget=20 * GIB,
+        refusal=None,
+        peak_bytes=2 * GIB,
+        pace=pace(seconds_per_step=0.012, seconds_per_look=0.4, interval=1635, limit=200_000, patience=10),
+    )
+    return dataclasses.replace(estimated, **changes)
+
+
+STAGES = "b 5 GiB, d 4 GiB, e 3 GiB, c 2 GiB, a 1 GiB, the rest 1 MiB"
+
+
+def test_words():
+    assert by_hand().words() == [
+        "6,000 users, 3,600 items, 700,000 train pairs; 1,843,200 parameters of mf in 3 replicas",
+        "one step of 3 replicas: 12 ms; a look at validation every 1,635 steps: 400 ms",
+        "training to the limit of 200,000 steps: about 41 min; the least it can take: 3.7 min",
+        "a replica stops on its own after 10 looks without improvement, so the limit is an upper bound",
+        f"memory on cpu: about 15 GiB, the budget is 20 GiB: {STAGES}",
+        "this process has held at most 2 GiB so far, data and libraries included",
+        "the largest baseline, after training: ease, about 300 MiB",
+    ]
+
+
+def test_words_of_what_is_not_known():
+    fixed = by_hand(pace=pace(patience=None, looks_at=None), budget=None, peak_bytes=None, bytes_of_baselines={})
+    assert fixed.words()[1:] == [
+        "one step of 3 replicas: 500 ms",
+        "training for exactly 95 steps: about 68 s",
+        f"memory on cpu: about 15 GiB: {STAGES}",
+    ]
+    refused = by_hand(pace=None, refusal="too large", left_out={"ease": "larger still"})
+    assert not refused.fits
+    assert "baseline ease would be left out: larger still" in refused.words()
+    assert "the largest baseline, after training: svd, about 3 MiB" in refused.words()
+    assert refused.words()[3].startswith("memory on cpu: at least 15 GiB, the budget is 20 GiB: ")
+
+
+def test_a_budget_is_a_run_s_own(data):
+    assert estimate(data, settings(run_={"memory_gib": 0.5})).budget == MemoryBudget(CPU, 0.5).limit
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("model", LOOPS)
+def test_on_a_gpu(data, model):
+    found = estimate(data, settings(model=model, run_={"device": "cuda"}))
+    assert found.fits
+    assert found.pace.seconds_per_step > 0
+    assert found.peak_bytes > 5 * found.bytes_by_stage["embeddings"]
