@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the runs and report.html")
     parser.add_argument("--data", default="ml-100k", help="what to train on")
-    parser.add_argument("--max-steps", type=int, default=2000, help="stop here even if validation still improves")
+    parser.add_argument("--max-steps", type=int, default=1500, help="stop here even if validation still improves")
     options = parser.parse_args()
 
     data = choose_data(options.data)

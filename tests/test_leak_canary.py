@@ -15,6 +15,7 @@ from pspns.data.split import GivenSplit, Part
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
 from pspns.models.ease import Ease
+from pspns.models.lightgcn import LightGcn
 from pspns.models.mf import MatrixFactorisation
 from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
@@ -88,6 +89,8 @@ MF = MatrixFactorisation(embedding_size=8)
         settings(MF),
         settings(MF, positives=PspPositives(rank=4), weighting=LogWeighting()),
         settings(MF, positives=AgreementPositives(rank=4), start=SpectralStart()),
+        settings(LightGcn(embedding_size=8)),
+        settings(LightGcn(embedding_size=8, graph="merged-weighted"), positives=PspPositives(rank=4)),
         settings(SvdRanking(rank=4)),
         settings(Ease(l2=10.0)),
         settings(Popular()),

@@ -40,6 +40,9 @@ def test_the_same_options_give_the_same_bits(plain):
     [
         {"start": "normal"},
         {"start": "normal", "spread": 0.5},
+        {"start": "spectral"},
+        {"model": "lightgcn"},
+        {"recipe": "recommended"},
         {"loss": "bce"},
         {"negatives": "negatives_for_tests:LowestNegatives"},
         {"seeds": [1]},
@@ -74,6 +77,21 @@ def test_options_do_not_shadow_each_other():
         digest(positives="psp", rank=5, times_root_degree=True),
         digest(positives="psp", rank=5, weighting="log"),
         digest(positives="psp", rank=5, weighting="capped", sensitivity=0.5),
+    ]
+    assert len(set(found)) == len(found)
+
+
+def test_options_of_a_graph_do_not_shadow_each_other():
+    found = [
+        digest(model="lightgcn", positives="psp", rank=5, **options)
+        for options in (
+            {},
+            {"layers": 2},
+            {"graph": "merged"},
+            {"graph": "merged-weighted"},
+            {"start": "spectral"},
+            {"start": "spectral", "score_spread": 0.3},
+        )
     ]
     assert len(set(found)) == len(found)
 

@@ -82,6 +82,7 @@ def _completed(tables: Tables, options: argparse.Namespace) -> Tables:
     return changed(
         tables,
         {
+            "data": {"source": options.data.stem},
             "model": {"name": options.model},
             "training": {
                 "max_steps": options.max_steps,

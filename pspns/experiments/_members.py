@@ -9,13 +9,18 @@ from typing import Any
 
 from pspns.components import find_part
 from pspns.evaluation.protocol import find_protocol
-from pspns.settings import PART_SECTIONS, EvaluationSettings, RunSettings, Settings
+from pspns.settings import PART_SECTIONS, DataSettings, EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 
 Tables = dict[str, dict[str, Any]]
 """Section → key → value, as a settings file has them."""
 
-PLAIN_SECTIONS = {"training": TrainingSettings, "run": RunSettings, "evaluation": EvaluationSettings}
+PLAIN_SECTIONS = {
+    "data": DataSettings,
+    "training": TrainingSettings,
+    "evaluation": EvaluationSettings,
+    "run": RunSettings,
+}
 
 
 def recipe(name: str) -> Tables:

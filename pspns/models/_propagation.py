@@ -66,11 +66,13 @@ class SparseLayers:
         n_columns = users.shape[1]
         if n_columns < LEAST_COLUMNS:
             users, items = (F.pad(table, (0, LEAST_COLUMNS - n_columns)) for table in (users, items))
-        user_sum, item_sum = users.clone(), items.clone()
+        # Horner's rule: 1 + Ã + Ã² + … = 1 + Ã (1 + Ã (1 + …)), so that a layer is one product that adds as it goes.
+        user_sum, item_sum = users, items
         for _ in range(self._layers):
-            users, items = self._to_users @ items, self._to_items @ users
-            user_sum += users
-            item_sum += items
+            user_sum, item_sum = (
+                users.clone().addmm_(self._to_users, item_sum),
+                items.clone().addmm_(self._to_items, user_sum),
+            )
         return user_sum[:, :n_columns] / (self._layers + 1), item_sum[:, :n_columns] / (self._layers + 1)
 
 
@@ -117,13 +119,15 @@ def _dense_is_faster(n_nodes: int, n_edges: int, layers: int, memory: MemoryBudg
 
 
 def _to_torch(matrix: sparse.csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
+    number = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     with warnings.catch_warnings():
         # torch calls its CSR tensors beta; only products with dense matrices are used here, and tests check those.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
+            # 32 bits, where they are enough, are what the library multiplies by.
+            torch.from_numpy(matrix.indptr.astype(number)),
+            torch.from_numpy(matrix.indices.astype(number)),
             torch.from_numpy(matrix.data).to(dtype),
             size=matrix.shape,
             device=device,

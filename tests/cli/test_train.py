@@ -264,3 +264,12 @@ def test_being_stopped_in_the_midst_of_training(tmp_path: Path, number: signal.S
     assert told.startswith(f"pspns: error: stopped before the end; what was trained is kept in {out}.unfinished")
     assert "Traceback" not in errors
     assert [path.name for path in out.parent.iterdir()] == ["run.unfinished"]
+
+
+def test_a_dry_run_says_what_it_would_take_and_writes_nothing(command, clicks_file, tmp_path):
+    done = command("train", "--data", clicks_file, "--model", "lightgcn", "--out", tmp_path / "x", "--dry-run")
+    assert done.code == 0
+    assert "one step of 1 replica" in done.out
+    assert "training to the limit of 200,000 steps: about" in done.out
+    assert "memory on" in done.out
+    assert list(tmp_path.iterdir()) == []
