@@ -91,25 +91,28 @@ def tables_of(folders: Sequence[Path]) -> list[Table]:
     """One table for each combination of data and protocol among the runs."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise SettingsError("a run's folder is given twice; give each once")
-    groups: dict[tuple[str, str], list[tuple[Path, dict[str, Any]]]] = {}
+    results = []
     for folder in folders:
-        result = read_result(folder)
-        if not result["test"]:
+        results.append(read_result(folder))
+        if not results[-1]["test"]:
             raise SettingsError(
                 f"{folder} has no test part (it was trained on everything), so there is nothing to show"
             )
+    # Over all tables, so that a run is told from its like in another table, too.
+    labels = _labels([(folder, result["model"]) for folder, result in zip(folders, results, strict=True)])
+    groups: dict[tuple[str, str], list[tuple[Path, dict[str, Any], str]]] = {}
+    for folder, result, label in zip(folders, results, labels, strict=True):
         key = (result["data"]["fingerprint"], result["protocol"]["name"])
-        groups.setdefault(key, []).append((folder, result))
+        groups.setdefault(key, []).append((folder, result, label))
     return [_table(members) for members in groups.values()]
 
 
-def _table(members: list[tuple[Path, dict[str, Any]]]) -> Table:
+def _table(members: list[tuple[Path, dict[str, Any], str]]) -> Table:
     first = members[0][1]
-    labels = _labels([(folder, result["model"]) for folder, result in members])
     # A baseline that was run by itself stands for those of the same name, unless its settings were changed.
-    by_itself = {result["model"] for _, result in members if not _set_by_hand(result)}
+    by_itself = {result["model"] for _, result, _ in members if not _set_by_hand(result)}
     rows: list[Row] = []
-    for (folder, result), label in zip(members, labels, strict=True):
+    for folder, result, label in members:
         per_user = read_per_user(folder).filter(part="test", mask=result["protocol"]["mask_test"])
         by_hand = {} if result["steps"] else _set_by_hand(result)
         if by_hand:

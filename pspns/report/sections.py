@@ -95,11 +95,11 @@ def sections_of(folders: Sequence[Path]) -> list[Section]:
     for folder in folders:
         result = read_result(folder)
         groups.setdefault((result["data"]["fingerprint"], result["protocol"]["name"]), []).append(folder)
-    return [_section(number, members) for number, members in enumerate(groups.values(), start=1)]
+    tables = zip(tables_of(folders), groups.values(), strict=True)  # which come in the same order
+    return [_section(number, table, members) for number, (table, members) in enumerate(tables, start=1)]
 
 
-def _section(number: int, folders: list[Path]) -> Section:
-    (table,) = tables_of(folders)
+def _section(number: int, table: Table, folders: list[Path]) -> Section:
     runs = _labelled(table, folders)
     metric = _ranking_metric(table, runs)
     ranked = table.ranked(metric)

@@ -50,7 +50,12 @@ def test_other_protocols_and_other_data_stand_apart(runs):
     given = [runs[name] for name in ("plain", "published", "normal", "other-data", "best-on-test")]
     tables = tables_of(given)
     assert [table.protocol for table in tables] == ["strict", "published", "strict", "best-on-test"]
-    assert [labels(table)[0] for table in tables] == ["mf (plain)", "mf", "mf", "mf"]
+    assert [labels(table)[0] for table in tables] == [
+        "mf (plain)",
+        "mf (published)",
+        "mf (other-data)",
+        "mf (best-on-test)",
+    ]
     assert "mf (normal)" in labels(tables[0])
     assert tables[0].data != tables[2].data
     assert [bool(table.warning) for table in tables] == [False, True, False, True]
