@@ -1,6 +1,6 @@
 """How well people are served who are folded in from their items, beside the same people as trained.
 
-    python -m benchmarks.folding_in demo/mf
+    python -m benchmarks.folding_in demo/mf/plain
 
 Takes a run's folder and prints the validation metric that chose its model, for the users' own vectors and for those
 made of their train items (docs/decisions/0010).

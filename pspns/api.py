@@ -182,7 +182,7 @@ def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> 
         baselines=[],
         left_out={},
         device=model.device,
-        replicas_in_loop=before["replicas_in_loop"],
+        replicas_in_loop=before.get("replicas_in_loop", len(before["steps"])),
         seconds={},
     )
     found = describe_run(run_again)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -66,6 +67,26 @@ def _check_free(target: Path, kind: FolderKind, *, overwrite: bool) -> None:
 
 
 def _put_in_place(partial: Path, target: Path, *, overwrite: bool) -> None:
+    # On the disk before it has its name: whoever relies on the folder may then remove what it was made from.
+    for path in (*partial.rglob("*"), partial):
+        _flush(path)
+    _rename(partial, target, overwrite=overwrite)
+    _flush(target.parent)
+
+
+def _flush(path: Path) -> None:
+    """Nothing of a file, or of the names in a folder, is left to be written by the system later."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folder
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rename(partial: Path, target: Path, *, overwrite: bool) -> None:
     if not (overwrite and target.exists() and any(target.iterdir())):
         partial.replace(target)  # fails if somebody else has put something there meanwhile
         return

@@ -59,7 +59,7 @@ def unfinished(target: Path) -> Iterator[Path]:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    return any(folder.glob("step-*.safetensors"))
+    return bool(Checkpoints(folder, {}).steps_written())
 
 
 def make_way(folder: Path, *, overwrite: bool = False) -> None:

@@ -116,6 +116,7 @@ def run_together(
     say(_split_words(split))
     with _timed(seconds, "positives"):
         prepared = _prepare_all(split, members, memory, say)
+        _check_graphs(prepared)
     saving = None
     if checkpoints:
         saving = open_checkpoints(checkpoints, members, split, [one.world for one in prepared], resume=resume, say=say)
@@ -196,6 +197,19 @@ def _prepare_all(split: Split, members: Sequence[Settings], memory: MemoryBudget
             shared[protocol.name] = rankings  # no mask depends on the member's pairs
         prepared.append(_Prepared(settings, protocol, world, facts, rankings))
     return prepared
+
+
+def _check_graphs(prepared: Sequence[_Prepared]) -> None:
+    """Pairs may differ though their settings do not: a spectral start may ask for a wider SVD."""
+    first = prepared[0]
+    if getattr(first.settings.model, "graph", "train") == "train":
+        return
+    for one in prepared[1:]:
+        if not first.world.pairs.equals(one.world.pairs):
+            raise SettingsError(
+                "these settings build different pairs, which are the graph, and replicas share a loop only if they "
+                "share a graph; run them apart"
+            )
 
 
 def _trained_as(one: _Prepared) -> Member:

@@ -78,7 +78,7 @@ def _remove_debris(target: Path) -> None:
     """What a killed process left of the folder it was filling; the checkpoints are locked, so no living one has any."""
     target = target.absolute()
     for folder in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}"):
-        if {path.name for path in folder.iterdir()} <= {RUN.record, *RUN.others}:
+        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {RUN.record, *RUN.others}:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -49,6 +49,9 @@ class PositivePairs:
         """Both observed and proposed."""
         return self.is_observed & self.is_global
 
+    def equals(self, other: PositivePairs) -> bool:
+        return all(np.array_equal(getattr(self, field.name), getattr(other, field.name)) for field in fields(self))
+
     def only(self, kept: NDArray[np.bool_]) -> PositivePairs:
         """Those pairs for which `kept` is true."""
         return PositivePairs(*(getattr(self, field.name)[kept] for field in fields(self)))

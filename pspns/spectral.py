@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
+
+from pspns.csr import to_torch
 
 # Up to here the Gram matrix of the smaller side is cheap, and nothing need be left to chance.
 EXACT_UP_TO = 1_000
@@ -51,8 +51,8 @@ class Normalised:
 
     def __init__(self, matrix: sparse.csr_array, device: torch.device | str):
         self.shape = matrix.shape
-        self._matrix = _to_torch(matrix, device)
-        self._transposed = _to_torch(sparse.csr_array(matrix.T), device)
+        self._matrix = to_torch(matrix, device)
+        self._transposed = to_torch(sparse.csr_array(matrix.T), device)
         self._user_scale, self._item_scale = (
             torch.from_numpy(scale).to(device, torch.float32) for scale in normalise(matrix)
         )
@@ -125,18 +125,3 @@ def _largest(gram: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 def _inverse(values: Tensor) -> Tensor:
     """1 / x, and 0 for what is 0 up to rounding: a direction the matrix does not have."""
     return torch.where(values > 1e-7 * values.max(), 1 / values, 0)
-
-
-def _to_torch(matrix: sparse.csr_array, device: torch.device | str) -> Tensor:
-    with warnings.catch_warnings():
-        # torch calls its CSR tensors beta; only products with dense matrices are used here, and tests check those.
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(matrix.data.astype(np.float32)),
-            size=matrix.shape,
-            device=device,
-            check_invariants=False,
-        )

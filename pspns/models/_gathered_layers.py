@@ -121,7 +121,9 @@ def _gather(  # type: ignore[no-untyped-def]
     if IS_LAST:
         between = tl.zeros((COLUMNS,), tl.float32)
         for number in tl.static_range(1, N_BETWEEN + 1):
-            between += tl.load(tables + number * table_size + places, mask=is_column).to(tl.float32)
+            # In 64 bits: several tables can have more than 2³¹ numbers.
+            of_layer = places + number * table_size.to(tl.int64)
+            between += tl.load(tables + of_layer, mask=is_column).to(tl.float32)
         # A node without edges has scale 0, and nothing in between.
         between = tl.where(row_scale > 0, between / row_scale, 0.0)
         mean = (tl.load(first + places, mask=is_column) + between + layer) / (N_BETWEEN + 2)

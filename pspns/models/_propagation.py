@@ -6,15 +6,14 @@ gradient passes back through the very same operator, as often as one likes.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
+from pspns.csr import to_torch
 from pspns.memory import MemoryBudget
 from pspns.models._graph import degree_scales
 
@@ -58,8 +57,8 @@ class SparseLayers:
     ):
         user_scale, item_scale = degree_scales(weights)
         normalised = sparse.csr_array(sparse.diags_array(user_scale) @ weights @ sparse.diags_array(item_scale))
-        self._to_users = _to_torch(normalised, device, dtype)
-        self._to_items = _to_torch(sparse.csr_array(normalised.T), device, dtype)
+        self._to_users = to_torch(normalised, device, dtype)
+        self._to_items = to_torch(sparse.csr_array(normalised.T), device, dtype)
         self._layers = layers
 
     def apply(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
@@ -114,22 +113,6 @@ def _dense_is_faster(n_nodes: int, n_edges: int, layers: int, memory: MemoryBudg
     # Measured on one H200: TF32 products run at about 300 TFLOP/s, 16-bit rows are gathered at about 4 TB/s.
     dense_seconds = 2 * n_nodes**2 / 300e12
     gather_seconds = layers * 2 * n_edges * 2 / 4e12
-    fits = memory.limit is None or 3 * 4 * n_nodes**2 < memory.limit
+    # While it is made: everyone's own column, each layer's table, and the matrix.
+    fits = memory.limit is None or (layers + 2) * 4 * n_nodes**2 < memory.limit
     return fits and dense_seconds < gather_seconds
-
-
-def _to_torch(matrix: sparse.csr_array, device: torch.device, dtype: torch.dtype) -> Tensor:
-    number = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
-    with warnings.catch_warnings():
-        # torch calls its CSR tensors beta; only products with dense matrices are used here, and tests check those.
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
-        return torch.sparse_csr_tensor(
-            # 32 bits, where they are enough, are what the library multiplies by.
-            torch.from_numpy(matrix.indptr.astype(number)),
-            torch.from_numpy(matrix.indices.astype(number)),
-            torch.from_numpy(matrix.data).to(dtype),
-            size=matrix.shape,
-            device=device,
-            check_invariants=False,
-        )

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from scipy import sparse
+from torch import Tensor
 
 from pspns.errors import SettingsError
+from pspns.memory import MemoryBudget
 from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
-from pspns.models._graph import Edges, check_edges, edge_weights
+from pspns.models._graph import Edges, check_edges, degree_scales, edge_weights
 from pspns.models._propagation import MeanOfLayers, best_operator, propagate
 from pspns.shapes import Embeddings, Fitted, ModelView, World
 
@@ -39,18 +42,44 @@ class LightGcn:
         exact = rounded = best_operator(edges, self.layers, world.memory)
         if trainer.settings.precision == "mixed":
             rounded = best_operator(edges, self.layers, world.memory, mixed=True)
-        return trainer.train(lambda starts, device: GraphModel(starts, device, rounded, exact), self.embedding_size)
+        fold = ItemsOfNewUsers(edges, self.layers, world.memory) if self.layers else None
+        return trainer.train(
+            lambda starts, device: GraphModel(starts, device, rounded, exact, fold), self.embedding_size
+        )
 
     scorer = DotProduct
+
+
+class ItemsOfNewUsers:
+    """What an item adds to the vector of a user who joins the graph with no vector of their own.
+
+    Layer l+1 of such a user is Σ_i eˡ_i / √(degree_i · n), so up to a factor an item adds Σ_{l<L} eˡ_i / √degree_i.
+    """
+
+    def __init__(self, edges: sparse.csr_array, layers: int, memory: MemoryBudget):
+        self._but_the_last = best_operator(edges, layers - 1, memory)
+        _, item_scale = degree_scales(edges)
+        self._scale = torch.from_numpy(item_scale).to(memory.device, torch.float32)[:, None, None]
+
+    def table(self, users: Tensor, items: Tensor) -> Tensor:
+        return self._scale * propagate(self._but_the_last, users, items)[1]
 
 
 class GraphModel(EmbeddingModel):
     """Embeddings that are passed along a graph: by one operator in training, by an exact one for what is kept."""
 
-    def __init__(self, starts: Starts, device: torch.device, operator: MeanOfLayers, exact: MeanOfLayers | None = None):
+    def __init__(
+        self,
+        starts: Starts,
+        device: torch.device,
+        operator: MeanOfLayers,
+        exact: MeanOfLayers | None = None,
+        fold: ItemsOfNewUsers | None = None,
+    ):
         super().__init__(starts, device)
         self._operator = operator
         self._exact = exact or operator
+        self._fold = fold
 
     def propagate(self) -> ModelView:
         users, items = propagate(self._operator, self.users, self.items)
@@ -58,7 +87,8 @@ class GraphModel(EmbeddingModel):
 
     @torch.no_grad()
     def scorer(self) -> DotProduct:
-        return DotProduct(*propagate(self._exact, self.users, self.items))
+        fold = self._fold.table(self.users, self.items) if self._fold else None
+        return DotProduct(*propagate(self._exact, self.users, self.items), fold)
 
 
 COMPONENT = LightGcn

@@ -102,7 +102,7 @@ class Checkpoints:
     def latest(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest whole checkpoint, if there is any; `say` is told of newer ones that are damaged."""
         damaged: list[str] = []
-        for step in sorted(self._steps(), reverse=True):
+        for step in sorted(self.steps_written(), reverse=True):
             path = self._path(step)
             try:
                 content, tensors = _read(path, step)
@@ -121,7 +121,7 @@ class Checkpoints:
     def remove(self) -> None:
         """Delete all checkpoints; the folder goes too, at the end of the lock, unless it holds other things."""
         with _disk_errors(f"{self._folder}: cannot be removed", "delete it by hand, or choose another --out"):
-            for step in self._steps():
+            for step in self.steps_written():
                 self._path(step).unlink()
             self._remove_unfinished()
             self._remove_folder_if_empty()
@@ -129,7 +129,7 @@ class Checkpoints:
     def _path(self, step: int) -> Path:
         return self._folder / f"step-{step:09}.safetensors"
 
-    def _steps(self) -> list[int]:
+    def steps_written(self) -> list[int]:
         """The steps of which there is a file, whole or not."""
         if not self._folder.is_dir():
             return []
@@ -140,7 +140,7 @@ class Checkpoints:
 
     def _remove_all_but(self, newest: int) -> None:
         """Keep this step and the whole one before it; training would have gone on from later ones, were they whole."""
-        steps = set(self._steps())
+        steps = set(self.steps_written())
         whole_before = [step for step in steps - self._damaged if step < newest]
         for step in steps - {newest, max(whole_before, default=newest)}:
             self._path(step).unlink()

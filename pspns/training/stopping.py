@@ -74,10 +74,12 @@ class EarlyStopping:
 
     def look(self, step: int, epochs: Sequence[int], mean_losses: Tensor) -> tuple[Evaluation, Tensor | None]:
         """Evaluate all replicas; the second value says which go on, if not all do (indices into the axis)."""
-        if not bool(torch.isfinite(mean_losses).all()):
+        diverged = [self.alive[place] for place in torch.nonzero(~torch.isfinite(mean_losses)).flatten().tolist()]
+        if diverged:
             raise PspnsError(
-                f"training diverged: the loss is no longer a finite number at step {step:,}; "
-                "lower [training] learning_rate, or the spread of the start"
+                f"training diverged: at step {step:,} the loss of replica {', '.join(map(str, diverged))} (counted "
+                "from 0, over the seeds of all settings) is no longer a finite number; lower [training] learning_rate, "
+                "or the spread of the start"
             )
         scorer = self._model.scorer()
         metrics = []

@@ -16,7 +16,7 @@ from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.models._graph import edge_weights
 from pspns.models._propagation import SparseLayers
-from pspns.models.lightgcn import GraphModel, LightGcn
+from pspns.models.lightgcn import GraphModel, ItemsOfNewUsers, LightGcn
 from pspns.models.mf import MatrixFactorisation
 from pspns.negatives.uniform import UniformNegatives
 from pspns.rng import host_stream
@@ -300,3 +300,31 @@ def test_mixed_precision_comes_close_to_float32(share):
         for precision in ("float32", "mixed")
     )
     assert 0 < distance(mixed, plain) < 5e-3
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_someone_new_is_folded_in_as_the_graph_would_have_them(layers):
+    """A user without a vector of their own joins the graph; the other nodes' messages are left as they were."""
+    world = toy_world()
+    rng = np.random.default_rng(0)
+    users, items = rng.normal(size=(world.n_users, 4)), rng.normal(size=(world.n_items, 4))
+    edges = edge_weights(world, "train")
+    fold = ItemsOfNewUsers(edges, layers, world.memory)
+    starts = [(users.astype(np.float32), items.astype(np.float32))]
+    operator = SparseLayers(edges, layers, torch.device("cpu"))
+    scorer = GraphModel(starts, torch.device("cpu"), operator, fold=fold).scorer()
+
+    dense = edges.toarray().astype(np.float64)
+    normalised = dense / np.sqrt(np.outer(dense.sum(1), dense.sum(0)))
+    owned = np.array([2, 5, 11])
+    to_newcomer = 1 / np.sqrt(len(owned) * dense.sum(0)[owned])
+    of_users, of_items = users, items
+    newcomer, mean_items = np.zeros(4), items.copy()
+    for _ in range(layers):
+        newcomer += to_newcomer @ of_items[owned]
+        of_users, of_items = normalised @ of_items, normalised.T @ of_users
+        mean_items += of_items
+    expected = mean_items @ newcomer
+    found = scorer.fold_in(torch.from_numpy(owned), 0).numpy()
+    assert np.corrcoef(found, expected)[0, 1] > 1 - 1e-9  # the same but for a factor
+    assert found @ expected > 0

@@ -18,7 +18,9 @@ def world_of(matrix: np.ndarray):
 
 
 def tables(world, size: int, seed: int = 0, **settings) -> tuple[np.ndarray, np.ndarray]:
-    users, items = SpectralStart(**settings).embeddings(world, size, np.random.default_rng(seed))
+    users, items = SpectralStart(**{"score_spread": 1.0, **settings}).embeddings(
+        world, size, np.random.default_rng(seed)
+    )
     return users.astype(np.float64), items.astype(np.float64)
 
 

@@ -209,3 +209,18 @@ def test_where_the_positives_are_the_graph_they_must_be_the_same(graph):
     # The same builder, but `published` drops those of its pairs that are held out.
     with pytest.raises(SettingsError, match="only if they share a graph; run them apart"):
         check_company([first, changed(first, "run", protocol="published")])
+
+
+def test_the_same_settings_may_build_another_graph():
+    """Above 1,000 users and items the SVD is randomized, and a spectral start makes it wider: other pairs."""
+    data = given_split(1050, 1040, 6000, held_out=np.array([(0, 1, 1), (1, 2, 2)]))
+    model = LightGcn(embedding_size=32, layers=1, graph="merged")
+    members = [
+        dataclasses.replace(
+            member(model, positives=PspPositives(rank=4), weighting=NoWeighting(), start=start, seeds=(0,)),
+            training=TrainingSettings(steps=1, batch_size=64),
+        )
+        for start in (XavierStart(), SpectralStart())
+    ]
+    with pytest.raises(SettingsError, match="these settings build different pairs"):
+        run_together(data, members)
