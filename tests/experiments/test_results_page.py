@@ -26,7 +26,7 @@ def member(recalls, curve, *, steps, best_step, baselines=()):
         "seconds": {"training": 50.0},
         "machine": {"device": "cpu"},
         "groups": {group: {"test": {"recall@20": number / 100}} for number, group in enumerate(groups)},
-        "baselines": {name: {"test": judged(0.3)} for name in baselines},
+        "baselines": {name: {"test": judged(0.3), "test_other_masks": {"train": judged(0.3)}} for name in baselines},
         "curve_recall@20": {"0": curve},
     }
 
