@@ -418,7 +418,7 @@ def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) ->
 
 def message_bytes(table: int, layers: int, device: torch.device) -> int:
     """What passing messages needs beside the embeddings, whose bytes are `table`."""
-    if device.type == "cpu":  # the result and its gradient; the sum of the layers, the last one and the next
+    if device.type == "cpu":  # the result and its gradient; the sum so far, the next one and its share
         return 5 * table
     return (3 + layers) * table  # result, gradient, mean; all layers
 

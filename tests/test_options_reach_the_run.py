@@ -90,7 +90,7 @@ def test_options_of_a_graph_do_not_shadow_each_other():
             {"graph": "merged"},
             {"graph": "merged-weighted"},
             {"start": "spectral"},
-            {"start": "spectral", "score_spread": 0.3},
+            {"start": "spectral", "score_spread": 1.0},
         )
     ]
     assert len(set(found)) == len(found)
