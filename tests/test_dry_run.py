@@ -22,10 +22,6 @@ from pspns.dry_run import (
     Estimate,
     Pace,
     estimate,
-    held_bytes,
-    message_bytes,
-    svd_bytes,
-    training_bytes,
 )
 from pspns.errors import SettingsError
 from pspns.evaluation.ranking import FullRanking
@@ -36,6 +32,7 @@ from pspns.models.lightgcn import LightGcn
 from pspns.models.mf import MatrixFactorisation
 from pspns.models.popular import Counts, Popular
 from pspns.models.svd import SvdRanking
+from pspns.needed_bytes import held_bytes, message_bytes, svd_bytes, training_bytes
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.psp import PspPositives
 from pspns.rng import ReplicaStream, host_stream

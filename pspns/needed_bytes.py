@@ -1,0 +1,84 @@
+"""How many bytes a stage of a run needs: of what is not yet made by formula, of what is made by counting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pspns.shapes import World
+from pspns.spectral import OVERSAMPLING, is_exact
+from pspns.training.epochs import STEPS_AHEAD
+
+# What a step holds for each row at its peak, found by counting live tensors: vectors gathered, their products and
+# squares, and the gradients of those; numbers of users, items and pairs, scores, weights.
+VECTORS_A_ROW = 10
+NUMBERS_A_ROW = 10
+
+
+def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) -> dict[str, int]:
+    """What the loop holds at once of vectors of this size."""
+    table = 4 * (world.n_users + world.n_items) * size * n_replicas
+    n_pairs, n_visits = len(world.pairs), world.pairs.n_visits
+    n_batches = -(-n_visits // batch_size)
+    return {
+        "embeddings": table,
+        "gradients": table,
+        "Adam": 2 * table,
+        "the best state": table,
+        # User, item, weight and running total of every pair; each replica's order, in which an epoch's batches and
+        # those just ahead lie; and the four columns of numbers that one order is made of.
+        "the order of epochs": 28 * n_pairs
+        + 8 * n_replicas * batch_size * (n_batches + STEPS_AHEAD + 1)
+        + 4 * 8 * n_visits,
+        "a batch": n_replicas * batch_size * (4 * VECTORS_A_ROW * size + 8 * NUMBERS_A_ROW),
+    }
+
+
+def message_bytes(table: int, layers: int, device: torch.device) -> int:
+    """What passing messages needs beside the embeddings, whose bytes are `table`."""
+    if device.type == "cpu":  # the result and its gradient; the sum so far, the next one and its share
+        return 5 * table
+    return (3 + layers) * table  # result, gradient, mean; all layers
+
+
+def svd_bytes(n_users: int, n_items: int, n_pairs: int, rank: int) -> int:
+    """What `truncated_svd` holds at its peak, found by counting live tensors."""
+    smaller, larger = sorted((n_users, n_items))
+    if is_exact((n_users, n_items)):
+        # Gram matrix, eigenvectors, the same reversed, LAPACK's workspace of two such; then the vectors of both sides.
+        return max(5 * 8 * smaller**2, 8 * smaller**2 + 20 * (n_users + n_items) * rank) + 3 * 12 * n_pairs
+    width = min(rank + OVERSAMPLING, smaller)
+    # One side twice in float64 and twice in float32 while it is made orthonormal; both; the matrix, there and back.
+    return 24 * larger * width + 4 * (n_users + n_items) * width + 2 * 12 * n_pairs
+
+
+def held_bytes(device: torch.device, *things: Any) -> int:
+    """Bytes on the device of all tensors and arrays that can be reached from `things`; shared memory counts once."""
+    sizes: dict[int, int] = {}  # address → bytes
+    seen: set[int] = set()
+    reached = list(things)  # grows; and keeps alive what it holds, so that no id is given twice
+    for thing in reached:
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        match thing:
+            case Tensor() if thing.layout is torch.sparse_csr:
+                reached += [thing.crow_indices(), thing.col_indices(), thing.values()]
+            case Tensor():
+                if thing.device.type == device.type:
+                    storage = thing.untyped_storage()
+                    sizes[storage.data_ptr()] = storage.nbytes()
+            case np.ndarray():
+                if device.type == "cpu":
+                    whole = thing if not isinstance(thing.base, np.ndarray) else thing.base
+                    sizes[whole.ctypes.data] = whole.nbytes
+            case dict():
+                reached += thing.values()
+            case list() | tuple():
+                reached += thing
+            case _:
+                reached += vars(thing).values() if hasattr(thing, "__dict__") else ()
+    return sum(sizes.values())
