@@ -38,8 +38,8 @@ no measured figure was typed. How the records were made: [experiments](experimen
 deviation over seeds. **limit**: a replica reached the limit of steps before its patience was spent, so its figure may
 still have been rising.
 
-Not yet measured: `what-helps` on the sets for which no row is shown below, and LightGCN to the end on Yelp2018,
-Pinterest and Gowalla. MovieLens-1M and Epinions chose the settings of `recommended`; the other three confirm them.
+Not yet measured: the parts of `recommended` for LightGCN on Epinions, and LightGCN to the end on Yelp2018, Pinterest
+and Gowalla. MovieLens-1M and Epinions chose the settings of `recommended`; the other three confirm them.
 """
 
 PROTOCOLS = """\
