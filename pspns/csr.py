@@ -1,4 +1,4 @@
-"""Sparse matrices for torch."""
+"""Sparse matrices: the scales that normalise them, and their form for torch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -26,3 +27,11 @@ def to_torch(matrix: sparse.csr_array, device: torch.device | str, dtype: torch.
             device=device,
             check_invariants=False,
         )
+
+
+def degree_scales(weights: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The diagonals of D_u^-½ and D_i^-½, degrees being sums of weights; 0 for a node without edges."""
+    # Not weights.sum(dtype=float64), which sums float32 in float32 first.
+    degrees = (weights @ np.ones(weights.shape[1]), weights.T @ np.ones(weights.shape[0]))
+    user_scale, item_scale = (np.where(d > 0, 1 / np.sqrt(np.maximum(d, 1e-300)), 0.0) for d in degrees)
+    return user_scale, item_scale

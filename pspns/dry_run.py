@@ -22,7 +22,7 @@ from pspns.models.popular import Popular
 from pspns.models.svd import CANDIDATE_RANKS, SvdRanking
 from pspns.needed_bytes import held_bytes, message_bytes, svd_bytes, training_bytes
 from pspns.positives._facts import describe_positives, positives_words
-from pspns.run import BASELINES, Rankings, Say, build_world, choose_device, make_split, prepare_rankings
+from pspns.run import BASELINES, Rankings, Say, build_world, choose_device, make_split, prepare_rankings, validator
 from pspns.settings import Settings
 from pspns.shapes import Fitted, World
 from pspns.training.epochs import Epochs
@@ -264,13 +264,12 @@ def _rehearse_training(
 
 def _trainer(world: World, settings: Settings, rankings: Rankings, protocol: Protocol) -> Trainer:
     """The one a run would use, but neither a look nor the last step comes while steps are measured."""
-    chooser = {"valid": rankings.valid, "test": rankings.test}[protocol.select_on]
     member = Member(
         world=world,
         start=settings.start,
         l2=settings.training.l2,
         seeds=settings.run.seeds,
-        validate=None if chooser is None else lambda scorer, replica: chooser.judge(scorer, replica).overall,
+        validate=validator(rankings, protocol),
     )
     endless = replace(settings.training, max_steps=NEVER, evaluate_every=NEVER)
     if endless.steps is not None:

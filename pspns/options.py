@@ -8,13 +8,13 @@ import tomllib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from pspns.components import field_notes, find_part, part_names
 from pspns.errors import SettingsError, blaming, nearest, unknown_name
 from pspns.option_values import convert
+from pspns.recipes import recipe_names, recipe_text
 from pspns.settings import PART_SECTIONS, Settings
 
 DEFAULT_RECIPE = "plain"
@@ -106,7 +106,7 @@ def read_recipe(name: str) -> Layer:
     """A named bundle of settings."""
     if name not in recipe_names():
         raise unknown_name("recipe", name, recipe_names())
-    text = resources.files("pspns.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    text = recipe_text(name)
     return from_tables(f"recipe {name}", tomllib.loads(text))
 
 
@@ -115,14 +115,9 @@ def base_layers(recipe: str, config: str | Path | None) -> list[Layer]:
     return [read_recipe(recipe), *([] if config is None else [read_settings_file(Path(config))])]
 
 
-def recipe_names() -> list[str]:
-    files = resources.files("pspns.recipes").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
-
-
 def describe_recipe(name: str) -> str:
     """The comment in the first line of the recipe's file."""
-    text = resources.files("pspns.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+    text = recipe_text(name)
     return text.partition("\n")[0].removeprefix("#").strip()
 
 

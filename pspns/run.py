@@ -218,7 +218,7 @@ def _trained_as(one: _Prepared) -> Member:
         start=one.settings.start,
         l2=one.settings.training.l2,
         seeds=one.settings.run.seeds,
-        validate=_validator(one.rankings, one.protocol),
+        validate=validator(one.rankings, one.protocol),
     )
 
 
@@ -362,7 +362,8 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def _validator(rankings: Rankings, protocol: Protocol) -> Validate | None:
+def validator(rankings: Rankings, protocol: Protocol) -> Validate | None:
+    """What the part that chooses says of a replica; None where there is no such part."""
     chooser = rankings.valid if protocol.select_on == "valid" else rankings.test
     if chooser is None:
         return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pspns.csr import to_torch
+from pspns.csr import degree_scales, to_torch
 
 # Up to here the Gram matrix of the smaller side is cheap, and nothing need be left to chance.
 EXACT_UP_TO = 1_000
@@ -39,13 +38,6 @@ def is_exact(shape: tuple[int, int], *, exact: bool = False) -> bool:
     return exact or min(shape) <= EXACT_UP_TO
 
 
-def normalise(matrix: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The diagonals of D_u^-½ and D_i^-½; 0, not 1/√0, for a user or item without pairs."""
-    degrees = np.diff(matrix.indptr), np.bincount(matrix.indices, minlength=matrix.shape[1])
-    user_scale, item_scale = (np.where(d > 0, 1 / np.sqrt(np.maximum(d, 1)), 0.0) for d in degrees)
-    return user_scale, item_scale
-
-
 class Normalised:
     """x ↦ D_u^-½ (B (D_i^-½ x)) and its transpose; the normalised values are never stored."""
 
@@ -54,7 +46,7 @@ class Normalised:
         self._matrix = to_torch(matrix, device)
         self._transposed = to_torch(sparse.csr_array(matrix.T), device)
         self._user_scale, self._item_scale = (
-            torch.from_numpy(scale).to(device, torch.float32) for scale in normalise(matrix)
+            torch.from_numpy(scale).to(device, torch.float32) for scale in degree_scales(matrix)
         )
         self.device = self._user_scale.device
 
@@ -69,7 +61,7 @@ class Normalised:
 
 def _exact(matrix: sparse.csr_array, rank: int, device: torch.device | str) -> tuple[Tensor, Tensor, Tensor]:
     """From the eigenvectors of the Gram matrix of the smaller side; all in float64, the larger side never dense."""
-    user_scale, item_scale = normalise(matrix)
+    user_scale, item_scale = degree_scales(matrix)
     scaled = sparse.diags_array(user_scale) @ matrix.astype(np.float64) @ sparse.diags_array(item_scale)
     small = scaled if matrix.shape[0] <= matrix.shape[1] else scaled.T
     first, S = _largest(torch.from_numpy((small @ small.T).toarray()), rank)

@@ -18,9 +18,9 @@ from pspns.options import (
     from_tables,
     read_recipe,
     read_settings_file,
-    recipe_names,
     resolve,
 )
+from pspns.recipes import recipe_names
 from pspns.settings import Settings
 
 

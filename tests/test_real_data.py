@@ -8,12 +8,13 @@ import pytest
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
+from pspns.csr import degree_scales
 from pspns.data.load import load
 from pspns.data.split import Split
 from pspns.models.svd import SvdRanking
 from pspns.run import run
 from pspns.settings import EvaluationSettings, RunSettings, Settings
-from pspns.spectral import normalise, truncated_svd
+from pspns.spectral import truncated_svd
 
 FOLDER = os.environ.get("PSPNS_DATA", "")
 real = pytest.mark.skipif(
@@ -32,7 +33,7 @@ def given(name: str) -> Split:
 def test_singular_values_agree_with_scikit_learn(name):
     split = given(name)
     matrix = split.train.matrix(split.n_users, split.n_items)
-    users, items = normalise(matrix)
+    users, items = degree_scales(matrix)
     scaled = sparse.csr_matrix(sparse.diags_array(users) @ matrix @ sparse.diags_array(items))
     _, ours, _ = truncated_svd(matrix, 50, np.random.default_rng(0))
     _, theirs, _ = randomized_svd(scaled, 50, n_oversamples=10, n_iter=7, random_state=0)

@@ -36,7 +36,8 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
             return [{"name": name, "meaning": protocol.meaning} for name, protocol in PROTOCOLS.items()]
         case "recipes":
-            from pspns.options import describe_recipe, recipe_names
+            from pspns.options import describe_recipe
+            from pspns.recipes import recipe_names
 
             return [{"name": name, "meaning": describe_recipe(name)} for name in recipe_names()]
         case "settings":

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pspns.components import find_part
 from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
@@ -49,7 +48,6 @@ def main() -> None:
             raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
         members = _chosen(EXPERIMENTS[options.experiment].members(), options.only)
         settings = {name: make_settings(_completed(tables, options)) for name, tables in members.items()}
-        find_part("models", options.model)
         done = _run_all(read_arrays(options.data), settings)
         write_json(
             options.out,

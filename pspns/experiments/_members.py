@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from importlib import resources
 from typing import Any
 
 from pspns.components import find_part
-from pspns.evaluation.protocol import find_protocol
+from pspns.recipes import recipe_text
 from pspns.settings import PART_SECTIONS, DataSettings, EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 
@@ -25,7 +24,7 @@ PLAIN_SECTIONS = {
 
 def recipe(name: str) -> Tables:
     """The tables of a recipe's file."""
-    return tomllib.loads(resources.files("pspns.recipes").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(recipe_text(name))
 
 
 def changed(tables: Tables, *others: Tables) -> Tables:
@@ -49,6 +48,4 @@ def make_settings(tables: Tables) -> Settings:
             sections[section] = find_part(PART_SECTIONS[section], entries["name"])(**rest)
         else:
             sections[section] = PLAIN_SECTIONS[section](**entries)
-    settings = Settings(**sections)
-    find_protocol(settings.run.protocol)
-    return settings
+    return Settings(**sections)

@@ -13,7 +13,7 @@ import triton.language as tl
 from scipy import sparse
 from torch import Tensor
 
-from pspns.models._graph import degree_scales
+from pspns.csr import degree_scales
 
 
 class GatheredLayers:

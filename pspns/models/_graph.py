@@ -26,11 +26,3 @@ def edge_weights(world: World, edges: Edges) -> sparse.csr_array:
     weights = pairs.copies if edges == "merged-weighted" else np.ones(len(pairs))
     shape = (world.n_users, world.n_items)
     return sparse.csr_array((weights.astype(np.float32), (pairs.users, pairs.items)), shape=shape)
-
-
-def degree_scales(weights: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonals of D_u^-½ and D_i^-½, degrees being sums of weights; 0 for a node without edges."""
-    # Not weights.sum(dtype=float64), which sums float32 in float32 first.
-    degrees = (weights @ np.ones(weights.shape[1]), weights.T @ np.ones(weights.shape[0]))
-    user_scale, item_scale = (np.where(d > 0, 1 / np.sqrt(np.maximum(d, 1e-300)), 0.0) for d in degrees)
-    return user_scale, item_scale

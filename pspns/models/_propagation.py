@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
-from pspns.csr import to_torch
+from pspns.csr import degree_scales, to_torch
 from pspns.memory import MemoryBudget
-from pspns.models._graph import degree_scales
 
 # MKL multiplies 4, 8, … 24 columns by kernels of their own, which round otherwise: were there fewer columns than these,
 # a replica's bits would depend on its company.

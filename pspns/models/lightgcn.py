@@ -9,11 +9,12 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from pspns.csr import degree_scales
 from pspns.errors import SettingsError
 from pspns.memory import MemoryBudget
 from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
-from pspns.models._graph import Edges, check_edges, degree_scales, edge_weights
+from pspns.models._graph import Edges, check_edges, edge_weights
 from pspns.models._propagation import MeanOfLayers, best_operator, propagate
 from pspns.shapes import Embeddings, Fitted, ModelView, World
 

@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 from toy import make_world
 
+from pspns.csr import degree_scales
 from pspns.data.split import Pairs
 from pspns.errors import SettingsError
-from pspns.models._graph import check_edges, degree_scales, edge_weights
+from pspns.models._graph import check_edges, edge_weights
 from pspns.shapes import PositivePairs
 
 # Train has (0,0) (0,1) (1,1) (2,0); the positives lose (2,0), gain (2,2), and copy two pairs. Nobody has item 3.
