@@ -83,7 +83,13 @@ def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit
         format=reading.format,
         columns=reading.columns,
         header=reading.header,
+        separator=reading.separator,
+        encoding=reading.encoding,
+        time_format=reading.time_format,
         min_rating=reading.min_rating,
+        min_user_pairs=reading.min_user_pairs,
+        min_item_pairs=reading.min_item_pairs,
+        core=reading.core,
         folder=reading.folder,
     )
 

@@ -273,7 +273,7 @@ def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Pr
         interactions, parts, made_by = given.interactions, given.parts, given.source
     else:
         interactions = data.interactions if isinstance(data, GivenSplit) else data
-        rule = settings.split or RandomSplit()
+        rule = settings.split or interactions.usual_split or RandomSplit()
         parts = rule.assign(interactions, rng)
         made_by = f"{rule.describe()}, data seed {settings.run.data_seed}"
     if not protocol.needs_validation and (parts == Part.VALID).any():

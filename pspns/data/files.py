@@ -7,8 +7,8 @@ import pkgutil
 from pathlib import Path
 
 from pspns.data import formats
-from pspns.data.formats import _layout, lines, parquet
-from pspns.data.formats._text import PACKED, unpacked_name
+from pspns.data.formats import _layout, lines, npz, parquet
+from pspns.data.formats._text import PACKED, TextFile, unpacked_name
 from pspns.data.table import Reading, Table
 from pspns.errors import DataError, unknown_name
 
@@ -17,7 +17,7 @@ def format_names() -> list[str]:
     """What `format` can be.
 
     >>> format_names()
-    ['delimited', 'lines', 'parquet']
+    ['delimited', 'lines', 'npz', 'parquet']
     """
     return sorted(found.name for found in pkgutil.iter_modules(formats.__path__) if not found.name.startswith("_"))
 
@@ -31,12 +31,14 @@ def read_file(path: Path, how: Reading, format: str) -> Table:
     return table
 
 
-def find_format(path: Path) -> str:
+def find_format(path: Path, encoding: str | None = None) -> str:
     """The format of a file, by its suffix; a `.txt` file is looked into."""
     suffix = unpacked_name(path).suffix.lower()
     if suffix in parquet.SUFFIXES:
         return "parquet"
-    if suffix == ".txt" and _layout.consistent_separator(path) in (None, " ") and lines.looks_like_lines(path):
+    if suffix in npz.SUFFIXES:
+        return "npz"
+    if suffix == ".txt" and _is_lines(TextFile(path, encoding)):
         return "lines"
     if suffix in _layout.SUFFIXES:
         return "delimited"
@@ -48,4 +50,8 @@ def find_format(path: Path) -> str:
 
 
 def known_suffixes() -> list[str]:
-    return sorted({*_layout.SUFFIXES, *parquet.SUFFIXES})
+    return sorted({*_layout.SUFFIXES, *parquet.SUFFIXES, *npz.SUFFIXES})
+
+
+def _is_lines(file: TextFile) -> bool:
+    return _layout.consistent_separator(file) in (None, " ") and lines.looks_like_lines(file)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from pspns.data.files import find_format, known_suffixes, read_file
 from pspns.data.formats._text import unpacked_name
+from pspns.data.gather import Collected, Gathered, count_facts, gather
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Part
-from pspns.data.table import NumberedRows, Reading, Table, number_rows
+from pspns.data.table import Reading, Table
 from pspns.errors import DataError
+from pspns.sorted_keys import are_in, distinct
 
 _STEMS = {
     Part.TRAIN: ("train",),
@@ -27,29 +29,50 @@ def read_folder(
     folder: Path, how: Reading, *, format: str | None = None, min_rating: float | None = None
 ) -> GivenSplit:
     """The split in a folder with files train, test and perhaps valid (or validation, or val)."""
-    paths = _find_parts(folder, any_suffix=format is not None)
-    formats = _formats(list(paths.values()), format)
-    tables = {part: read_file(path, how, formats[path]) for part, path in paths.items()}
+    tables = open_parts(folder, how, format=format)
     whole, role_facts = _with_common_roles(list(tables.values()), min_rating)
-    rows = number_rows(whole)
-    row_parts = np.concatenate([np.full(len(table.users), part, np.int8) for part, table in tables.items()])
-    is_late, pair_parts = _parts_of_pairs(rows, row_parts, min_rating)
-    kept = ~is_late
-    try:
-        interactions = Interactions.from_numbers(
-            rows.users[kept],
-            rows.items[kept],
-            rows.user_ids,
-            rows.item_ids,
-            ratings=None if rows.ratings is None else rows.ratings[kept],
-            times=None if rows.times is None else rows.times[kept],
-            min_rating=min_rating,
-            facts=(*_joint_facts(paths, tables), *role_facts, *_late_facts(row_parts[is_late])),
-        )
-    except DataError as error:
-        raise DataError(f"{folder}: {error}") from error
-    source = f"as given in {folder.resolve().name}: {', '.join(path.name for path in paths.values())}"
-    return GivenSplit(interactions, pair_parts, source)
+    gathered = gather(whole, min_rating=min_rating)
+    interactions, parts, late_facts = _join(dict(zip(tables, gathered.tables, strict=True)), gathered)
+    facts = (
+        *_joint_facts(tables),
+        *role_facts,
+        *gathered.time_facts,
+        *late_facts,
+        *count_facts(gathered.tables, min_rating),
+    )
+    names = ", ".join(Path(table.source).name for table in tables.values())
+    return GivenSplit(replace(interactions, facts=facts), parts, f"as given in {folder.resolve().name}: {names}")
+
+
+def open_parts(folder: Path, how: Reading, *, format: str | None = None) -> dict[Part, Table]:
+    """The tables of a folder's parts, not yet read."""
+    paths = _find_parts(folder, any_suffix=format is not None)
+    formats = _formats(list(paths.values()), format, how.encoding)
+    return {part: read_file(path, how, formats[path]) for part, path in paths.items()}
+
+
+def _join(tables: dict[Part, Collected], ids: Gathered) -> tuple[Interactions, NDArray[np.int8], tuple[str, ...]]:
+    """The pairs of all parts, each in the earliest part that has it, and how many were dropped from a later one."""
+    n_items = len(ids.item_ids)
+    seen = np.empty(0, np.int64)
+    kept: dict[Part, NDArray[np.bool_]] = {}
+    facts: list[str] = []
+    for part, table in tables.items():
+        keys = table.users * n_items + table.items
+        kept[part] = ~are_in(keys, seen)
+        seen = distinct(np.concatenate((seen, keys)))
+        if n_late := int((~kept[part]).sum()):
+            facts.append(
+                f"{part.name.lower()}: {n_late:,} pair{'s' if n_late > 1 else ''} dropped, also in an earlier part"
+            )
+    users = np.concatenate([table.users[kept[part]] for part, table in tables.items()])
+    items = np.concatenate([table.items[kept[part]] for part, table in tables.items()])
+    parts = np.concatenate([np.full(int(kept[part].sum()), part, np.int8) for part in tables])
+    order = np.argsort(users * n_items + items)
+    times = [table.times[kept[part]] for part, table in tables.items() if table.times is not None]
+    joined = np.concatenate(times)[order] if times else None  # every part has them, or none
+    pairs = Interactions(users[order], items[order], ids.user_ids, ids.item_ids, joined)
+    return pairs.without_unused_ids(), parts[order], tuple(facts)
 
 
 def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
@@ -61,9 +84,11 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
         candidates = [
             path
             for path in files
-            if unpacked_name(path).stem.lower() in stems
+            if _last_word(unpacked_name(path).stem) in stems
             and (any_suffix or unpacked_name(path).suffix.lower() in known_suffixes())
         ]
+        exact = [path for path in candidates if unpacked_name(path).stem.lower() in stems]
+        candidates = exact or candidates
         if len(candidates) > 1:
             names = " and ".join(path.name for path in candidates)
             raise DataError(f"{folder}: {names} could all be the {part.name.lower()} part; keep one of them here")
@@ -78,8 +103,13 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
     return found
 
 
-def _formats(paths: Sequence[Path], format: str | None) -> dict[Path, str]:
-    formats = {path: format or find_format(path) for path in paths}
+def _last_word(stem: str) -> str:
+    """What NCF and RecBole call a part: the last word of `ml-1m.train`."""
+    return stem.lower().rpartition(".")[2]
+
+
+def _formats(paths: Sequence[Path], format: str | None, encoding: str | None) -> dict[Path, str]:
+    formats = {path: format or find_format(path, encoding) for path in paths}
     # A short file of lines can look like a table (one item for every user); its siblings tell.
     if "lines" in formats.values() and format is None:
         texts = [path for path in paths if unpacked_name(path).suffix.lower() == ".txt"]
@@ -88,51 +118,25 @@ def _formats(paths: Sequence[Path], format: str | None) -> dict[Path, str]:
 
 
 def _with_common_roles(tables: list[Table], min_rating: float | None) -> tuple[list[Table], tuple[str, ...]]:
-    """Ratings and times count only where every part has them."""
+    """Ratings and times count only where every part has them; ratings that are asked for must be everywhere."""
     facts: tuple[str, ...] = ()
-    without_rating = [table for table in tables if table.ratings is None]
-    without_time = [table for table in tables if table.times is None]
-    if without_rating and min_rating is not None:
-        raise DataError(f"{without_rating[0].source}: min_rating is {min_rating:g}, but there is no rating column")
-    if 0 < len(without_rating) < len(tables):
-        tables = [replace(table, ratings=None) for table in tables]
-        facts = (*facts, "ratings ignored: not every part has them")
-    if 0 < len(without_time) < len(tables):
-        tables = [replace(table, times=None) for table in tables]
-        facts = (*facts, "times ignored: not every part has them")
+    for role in ("time",) if min_rating is not None else ("rating", "time"):
+        if 0 < sum(role in table.labels for table in tables) < len(tables):
+            tables = [_without_role(table, role) for table in tables]
+            facts = (*facts, f"{role}s ignored: not every part has them")
     return tables, facts
 
 
-def _parts_of_pairs(
-    rows: NumberedRows, row_parts: NDArray[np.int8], min_rating: float | None
-) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-    """Which rows repeat a pair of an earlier part; the part of each pair, in the order of Interactions."""
-    counts = np.ones(len(row_parts), dtype=bool)
-    if rows.ratings is not None and min_rating is not None:
-        counts = rows.ratings >= min_rating
-    keys = rows.users * len(rows.item_ids) + rows.items
-    _, pairs = np.unique(keys[counts], return_inverse=True)
-    pair_parts = np.full(pairs.max(initial=-1) + 1, max(Part), dtype=np.int8)
-    np.minimum.at(pair_parts, pairs, row_parts[counts])
-    is_late = np.zeros(len(row_parts), dtype=bool)
-    is_late[counts] = row_parts[counts] > pair_parts[pairs]
-    return is_late, pair_parts
+def _without_role(table: Table, role: str) -> Table:
+    return replace(table, labels={other: label for other, label in table.labels.items() if other != role})
 
 
-def _late_facts(late_parts: NDArray[np.int8]) -> tuple[str, ...]:
-    return tuple(
-        f"{part.name.lower()}: {n_late:,} row{'s' if n_late > 1 else ''} dropped, pair in an earlier part"
-        for part in Part
-        if (n_late := int((late_parts == part).sum()))
-    )
-
-
-def _joint_facts(paths: dict[Part, Path], tables: dict[Part, Table]) -> tuple[str, ...]:
+def _joint_facts(tables: dict[Part, Table]) -> tuple[str, ...]:
     """What holds for all files once, the rest with the file's name."""
     everywhere = [fact for fact in tables[Part.TRAIN].facts if all(fact in table.facts for table in tables.values())]
     special = [
-        f"{paths[part].name}: {fact}"
-        for part, table in tables.items()
+        f"{Path(table.source).name}: {fact}"
+        for table in tables.values()
         for fact in table.facts
         if fact not in everywhere
     ]

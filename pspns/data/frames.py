@@ -8,8 +8,9 @@ import polars as pl
 import pyarrow as pa
 
 from pspns.data.columns import AskedColumns, choose_columns
+from pspns.data.gather import to_interactions
 from pspns.data.interactions import Interactions
-from pspns.data.table import Table, row_number, to_interactions
+from pspns.data.table import Table, row_number
 from pspns.errors import DataError
 
 
@@ -17,7 +18,13 @@ def is_frame(data: object) -> bool:
     return isinstance(data, pl.DataFrame | pl.LazyFrame | pa.Table | pa.RecordBatch) or _is_pandas(data)
 
 
-def from_frame(frame: Any, *, columns: AskedColumns | None = None, min_rating: float | None = None) -> Interactions:
+def from_frame(
+    frame: Any,
+    *,
+    columns: AskedColumns | None = None,
+    min_rating: float | None = None,
+    time_format: str | None = None,
+) -> Interactions:
     """The distinct pairs of a polars DataFrame or LazyFrame, a pandas DataFrame, or an Arrow table.
 
     >>> from_frame(pl.DataFrame({"user": ["a", "b"], "item": [7, 8]})).item_ids.tolist()
@@ -27,11 +34,12 @@ def from_frame(frame: Any, *, columns: AskedColumns | None = None, min_rating: f
     names = [str(name) for name in _names(frame)]
     chosen = choose_columns(names, columns, source)
     if isinstance(frame, pl.LazyFrame):
-        frame = frame.select(names[place] for place in chosen.used).collect()
-        table = Table.from_columns(source, chosen, lambda place: frame[names[place]], row_number)
+        used = frame.select(names[place] for place in chosen.used).collect()
     else:
-        table = Table.from_columns(source, chosen, lambda place: _column(frame, place, source, names), row_number)
-    return to_interactions(table, min_rating)
+        used = pl.DataFrame([_column(frame, place, source, names).alias(str(place)) for place in chosen.used])
+    return to_interactions(
+        Table.from_columns(source, chosen, lambda: iter([used]), row_number, time_format), min_rating
+    )
 
 
 def _is_pandas(data: object) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ class Interactions:
     item_ids: Ids  # [items]
     times: Floats | None = None  # [pairs] when the pair first occurred, any unit
     facts: tuple[str, ...] = ()  # what reading found, merged or left out, in words
+    usual_split: Any = None  # how its publishers split it; taken where no other split is asked for
 
     @classmethod
     def from_arrays(
@@ -99,7 +101,7 @@ class Interactions:
             times=None if times_kept is None else times_kept[chosen],
             facts=facts,
         )
-        return pairs._without_unused_ids()
+        return pairs.without_unused_ids()
 
     @classmethod
     def from_matrix(cls, matrix: sparse.sparray | sparse.spmatrix) -> Interactions:
@@ -113,17 +115,16 @@ class Interactions:
     def __len__(self) -> int:
         return len(self.users)
 
-    def _without_unused_ids(self) -> Interactions:
-        users_used, users = np.unique(self.users, return_inverse=True)
-        items_used, items = np.unique(self.items, return_inverse=True)
-        return Interactions(
-            users.astype(np.int64),
-            items.astype(np.int64),
-            self.user_ids[users_used],
-            self.item_ids[items_used],
-            self.times,
-            self.facts,
-        )
+    def without_unused_ids(self) -> Interactions:
+        users, user_ids = _renumbered(self.users, self.user_ids)
+        items, item_ids = _renumbered(self.items, self.item_ids)
+        return replace(self, users=users, items=items, user_ids=user_ids, item_ids=item_ids)
+
+
+def _renumbered(places: Ints, ids: Ids) -> tuple[Ints, Ids]:
+    used = np.zeros(len(ids), dtype=bool)
+    used[places] = True
+    return (np.cumsum(used) - 1)[places], ids[used]
 
 
 def number_ids(values: ArrayLike, what: str) -> tuple[Ids, Ints]:
@@ -202,17 +203,23 @@ def _finite(values: ArrayLike, n_rows: int, what: str) -> Floats:
 
 
 def _apply_threshold(ratings: Floats, min_rating: float | None) -> tuple[NDArray[np.bool_], str]:
+    kept = np.ones(len(ratings), dtype=bool) if min_rating is None else ratings >= min_rating
+    if not kept.any():
+        raise DataError(
+            f"no row has a rating of at least {min_rating:g}: ratings run from {ratings.min():g} to "
+            f"{ratings.max():g}; lower min_rating"
+        )
+    return kept, threshold_fact(ratings, np.ones(len(ratings), np.int64), min_rating)
+
+
+def threshold_fact(ratings: Floats, counts: Ints, min_rating: float | None) -> str:
+    """What became of the rows rated low; `counts` says how many rows have each rating."""
     if min_rating is not None:
-        kept = ratings >= min_rating
-        if not kept.any():
-            raise DataError(
-                f"no row has a rating of at least {min_rating:g}: ratings run from {ratings.min():g} to "
-                f"{ratings.max():g}; lower min_rating"
-            )
-        return kept, f"{(~kept).sum():,} of {len(ratings):,} rows left out: rating below {min_rating:g}"
+        low = int(counts[ratings < min_rating].sum())
+        return f"{low:,} of {counts.sum():,} rows left out: rating below {min_rating:g}"
     middle = (ratings.min() + ratings.max()) / 2
-    low = int((ratings < middle).sum())
-    return np.ones(len(ratings), dtype=bool), (
-        f"all {len(ratings):,} ratings count as interactions, {low:,} of them low (below {middle:g}); "
+    low = int(counts[ratings < middle].sum())
+    return (
+        f"all {counts.sum():,} ratings count as interactions, {low:,} of them low (below {middle:g}); "
         f"set min_rating to leave those out"
     )

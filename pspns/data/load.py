@@ -11,14 +11,17 @@ from typing import Any
 from scipy import sparse
 
 from pspns.components import find_part, part_names
+from pspns.data.arrays import holds_arrays, read_arrays
 from pspns.data.columns import AskedColumns
 from pspns.data.files import find_format, known_suffixes, read_file
 from pspns.data.folder import read_folder
-from pspns.data.formats._text import unpacked_name
+from pspns.data.formats._text import exists, unpacked_name
 from pspns.data.frames import from_frame, is_frame
+from pspns.data.frequency import leave_out_rare
+from pspns.data.gather import to_interactions
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
-from pspns.data.table import Reading, to_interactions
+from pspns.data.table import Reading
 from pspns.errors import DataError, SettingsError
 
 
@@ -28,7 +31,13 @@ def load(
     format: str | None = None,
     columns: AskedColumns | None = None,
     header: bool | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    time_format: str | None = None,
     min_rating: float | None = None,
+    min_user_pairs: int | None = None,
+    min_item_pairs: int | None = None,
+    core: int | None = None,
     folder: str | Path | None = None,
 ) -> Interactions | GivenSplit:
     """Read `data`: the path of a file or folder, a data set's name, a frame, a matrix, or data loaded before.
@@ -36,15 +45,28 @@ def load(
     A text is a path if something lies there, else the name of a known data set, else the name of a file or
     folder in the data folder (`folder`, or the environment variable PSPNS_DATA).
 
-    format: delimited, parquet or lines; found from the suffix and the content unless set.
+    format: one of `format_names`; found from the suffix and the content unless set.
     columns: role (user, item, rating, time) → a column's name, or its position counted from 0.
     header: whether the first line of a delimited file is a header.
+    separator: what stands between the cells of a delimited file, by name (tab) or as it is.
+    encoding: how a text file writes its characters; UTF-8 unless set.
+    time_format: how times are written, such as %d/%m/%Y.
     min_rating: rows rated lower are left out.
+    min_user_pairs, min_item_pairs: users and items with fewer pairs are left out, until none is left.
+    core: both at once.
 
     >>> load(sparse.coo_array([[1, 0], [0, 1]])).items.tolist()
     [0, 1]
     """
-    options = {"format": format, "columns": columns, "header": header, "min_rating": min_rating}
+    how = Reading(columns=columns, header=header, separator=separator, encoding=encoding, time_format=time_format)
+    found = _read(data, how, format, min_rating, folder)
+    return _without_rare(found, min_user_pairs, min_item_pairs, core)
+
+
+def _read(
+    data: Any, how: Reading, format: str | None, min_rating: float | None, folder: str | Path | None
+) -> Interactions | GivenSplit:
+    options = {"format": format, **vars(how), "min_rating": min_rating}
     if isinstance(data, Interactions | GivenSplit):
         _refuse(options, f"{type(data).__name__} already loaded")
         return data
@@ -52,8 +74,9 @@ def load(
         _refuse(options, "a matrix")
         return Interactions.from_matrix(data)
     if is_frame(data):
-        _refuse({"format": format, "header": header}, "a frame")
-        return from_frame(data, columns=columns, min_rating=min_rating)
+        allowed = ("columns", "time_format", "min_rating")
+        _refuse({name: value for name, value in options.items() if name not in allowed}, "a frame")
+        return from_frame(data, columns=how.columns, min_rating=min_rating, time_format=how.time_format)
     if not isinstance(data, str | Path):
         raise DataError(
             f"cannot read data from {type(data).__name__}; expected a path, a data set's name, "
@@ -61,7 +84,7 @@ def load(
         )
 
     path = Path(data).expanduser()
-    if not path.exists():
+    if not exists(path):
         data_folder = _data_folder(folder)
         name = str(data)
         if name in part_names("datasets"):
@@ -70,10 +93,32 @@ def load(
             assert isinstance(known, Interactions | GivenSplit)
             return known
         path = _find_in_data_folder(name, data_folder)
-    how = Reading(columns=columns, header=header)
     if path.is_dir():
         return read_folder(path, how, format=format, min_rating=min_rating)
-    return to_interactions(read_file(path, how, format or find_format(path)), min_rating)
+    if format is None and path.suffix.lower() == ".npz" and holds_arrays(path):
+        _refuse(options, f"{path}, which holds data that were loaded before")
+        return read_arrays(path)
+    return to_interactions(read_file(path, how, format or find_format(path, how.encoding)), min_rating)
+
+
+def _without_rare(
+    data: Interactions | GivenSplit, min_user_pairs: int | None, min_item_pairs: int | None, core: int | None
+) -> Interactions | GivenSplit:
+    if core is not None and (min_user_pairs is not None or min_item_pairs is not None):
+        raise SettingsError("core sets min_user_pairs and min_item_pairs both; give either it or them")
+    if core is None and min_user_pairs is None and min_item_pairs is None:
+        return data
+    if isinstance(data, GivenSplit):
+        raise SettingsError(
+            "core, min_user_pairs and min_item_pairs cannot be set where the parts are given: leaving pairs out would "
+            "make another split of them; give the pairs as one file"
+        )
+    least_user, least_item = (_first(core, least) for least in (min_user_pairs, min_item_pairs))
+    return leave_out_rare(data, min_user_pairs=least_user, min_item_pairs=least_item)
+
+
+def _first(*values: int | None) -> int:
+    return next((value for value in values if value is not None), 1)
 
 
 def _refuse(options: Mapping[str, object], what: str) -> None:
@@ -93,6 +138,8 @@ def _find_in_data_folder(name: str, data_folder: Path | None) -> Path:
     inside = [] if data_folder is None or not data_folder.is_dir() else sorted(data_folder.iterdir())
     known = {path: _stem(path) for path in inside if path.is_dir() or _has_known_suffix(path)}
     found = [path for path, stem in known.items() if stem == name]
+    if not found and data_folder is not None and exists(data_folder / name):
+        return data_folder / name  # a place inside one of them, such as ml-1m/by-user
     if len(found) > 1:
         raise DataError(f"'{name}' could be {' or '.join(map(str, found))}; give the path")
     if found:

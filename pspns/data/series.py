@@ -1,8 +1,6 @@
-"""Columns of a table as arrays: ids that are never changed, numbers, and times in seconds."""
+"""Columns of a table: ids that are never changed, and numbers."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
@@ -29,29 +27,20 @@ def as_id_column(column: pl.Series) -> pl.Series:
     raise DataError(message)
 
 
-def join_ids(parts: Sequence[pl.Series]) -> pl.Series:
-    """The ids of several tables as one column: numbers if all are, else text."""
-    dtypes = {part.dtype for part in parts}
-    joined = dtypes.pop() if len(dtypes) == 1 else pl.String()
-    return pl.concat([part.cast(joined).alias("ids") for part in parts])
+def order_texts(texts: pl.Series) -> tuple[Ids, Ints]:
+    """Distinct texts in the order of `order_ids`, as numbers if all are, and the place of each among them.
 
-
-def number_ids(ids: pl.Series) -> tuple[Ids, Ints]:
-    """Distinct ids in the order of `order_ids`, and each row's place among them; no id is null.
-
-    >>> distinct, places = number_ids(pl.Series(["b", "10", "9", "b"]))
-    >>> distinct.tolist(), places.tolist()
-    (['9', '10', 'b'], [2, 1, 0, 2])
+    >>> ids, places = order_texts(pl.Series(["b", "10", "9"]))
+    >>> ids.tolist(), places.tolist()
+    (['9', '10', 'b'], [2, 1, 0])
     """
-    if ids.dtype == pl.String:
-        distinct = pl.DataFrame({"text": ids.unique()}).with_columns(number=_plain_numbers("text"))
-        if distinct["number"].null_count() > 0:
-            ordered = distinct.sort("number", "text", nulls_last=True)["text"]
-            places = ids.cast(pl.Enum(ordered)).to_physical()
-            return np.array(ordered.to_list(), dtype=object), places.to_numpy().astype(np.int64)
-        ids = ids.cast(pl.Int64)
-    numbers, number_places = np.unique(ids.to_numpy(), return_inverse=True)
-    return numbers, number_places.astype(np.int64)
+    with_numbers = pl.DataFrame({"text": texts}).with_columns(number=_plain_numbers("text")).with_row_index("was")
+    ordered = with_numbers.sort("number", "text", nulls_last=True)
+    places = np.empty(len(texts), dtype=np.int64)
+    places[ordered["was"].to_numpy()] = np.arange(len(texts))
+    if ordered["number"].null_count() == 0:
+        return ordered["number"].to_numpy(), places
+    return np.array(ordered["text"].to_list(), dtype=object), places
 
 
 def as_numbers(column: pl.Series) -> pl.Series:
@@ -63,25 +52,6 @@ def as_numbers(column: pl.Series) -> pl.Series:
     else:
         raise DataError(f"column {column.name} holds {column.dtype}; expected numbers")
     return numbers.set(~numbers.is_finite(), None)
-
-
-def as_seconds(column: pl.Series) -> pl.Series:
-    """Times as Float64, null where there is none: numbers as they are, dates as seconds since 1970 (UTC)."""
-    if isinstance(column.dtype, pl.Date | pl.Datetime):
-        return _seconds(column.cast(pl.Datetime("us")) if column.dtype == pl.Date else column)
-    numbers = as_numbers(column)
-    if column.dtype != pl.String or numbers.null_count() < len(numbers):
-        return numbers
-    texts = column.str.strip_chars()
-    # Only ISO dates: polars would also take 01/02/2020, as one of the two days it can mean.
-    texts = texts.set(~texts.str.contains(r"^\d{4}-\d{2}-\d{2}"), None)
-    if texts.null_count() == len(texts):
-        return numbers
-    try:
-        moments = texts.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
-    except pl.exceptions.ComputeError:  # no value has a form that polars knows
-        return numbers
-    return _seconds(moments)
 
 
 def _as_64_bits(column: pl.Series) -> pl.Series:
@@ -96,7 +66,3 @@ def _plain_numbers(column: str) -> pl.Expr:
     """The number a text writes in the usual way, else null: the same test as `is_plain_number`."""
     number = pl.col(column).cast(pl.Int64, strict=False)
     return pl.when(number.cast(pl.String) == pl.col(column)).then(number)
-
-
-def _seconds(moments: pl.Series) -> pl.Series:
-    return moments.dt.epoch("us").cast(pl.Float64) / 1e6

@@ -40,7 +40,7 @@ def test_other_files_are_refused(tmp_path):
     for name, reason in (
         ("text", "not a readable"),
         ("other", "was not written by pspns"),
-        ("objects", "not a readable"),
+        ("objects", "holds Python objects"),
         ("none", "not a readable"),
     ):
         with pytest.raises(DataError, match=reason):

@@ -15,8 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pspns.data.formats.delimited import read
+from pspns.data.gather import to_interactions
 from pspns.data.interactions import is_plain_number
-from pspns.data.table import Reading, to_interactions
+from pspns.data.table import Reading
 from pspns.errors import DataError
 
 
@@ -257,7 +258,8 @@ def test_iso_dates_become_seconds(write, text, expected):
         ('user,item\na,"b\nc,d\ne,f\n', ["line 2", "odd quotes"]),
         ('user,item\na,b\nc,"d"e\n', ["line 3", "odd quotes"]),
         ("user,item\na,b\nc,\xe9\n".encode("latin-1"), ["line 3", "0xe9 is not UTF-8"]),
-        ("user,item\na,b\n".encode("utf-16"), ["not UTF-8"]),
+        ("user,item\na,b\n".encode("utf-16"), ["is UTF-16, not UTF-8", "--encoding utf-16"]),
+        ("user,item\na,b\n".encode("utf-16-le"), ["zero bytes", "not UTF-8"]),
         ("", ["empty"]),
         ("\n\r\n\n", ["empty"]),
         ("user,item\n", ["no row below the header"]),
@@ -279,5 +281,6 @@ def test_a_ragged_row_far_down_is_found(write):
 
 def test_ids_stay_text_columns_until_numbered(write):
     table = read(write("user,item\n1,007\n"), Reading())
-    assert table.users.dtype == pl.String
-    assert table.items.to_list() == ["007"]
+    (piece,) = table.pieces()
+    assert piece.schema == {"user": pl.String, "item": pl.String}
+    assert piece["item"].to_list() == ["007"]

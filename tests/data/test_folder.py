@@ -87,8 +87,8 @@ def test_a_pair_stays_in_the_earliest_part(folder):
     assert pairs(found, Part.TRAIN) == {(1, 1), (1, 2)}
     assert pairs(found, Part.VALID) == {(1, 3)}
     assert pairs(found, Part.TEST) == {(1, 4)}
-    assert "valid: 1 row dropped, pair in an earlier part" in found.interactions.facts
-    assert "test: 3 rows dropped, pair in an earlier part" in found.interactions.facts
+    assert "valid: 1 pair dropped, also in an earlier part" in found.interactions.facts
+    assert "test: 3 pairs dropped, also in an earlier part" in found.interactions.facts
     assert "1 repeated row merged" in found.interactions.facts
     # The dropped row of the test must not lend its earlier time.
     assert found.interactions.times.tolist() == [50.0, 5.0, 1.0, 5.0]

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pspns.data.formats._text import TextFile
 from pspns.data.formats.lines import looks_like_lines, read
-from pspns.data.table import Reading, to_interactions
+from pspns.data.gather import to_interactions
+from pspns.data.table import Reading
 from pspns.errors import DataError, SettingsError
 
 
@@ -97,11 +99,11 @@ def test_malformed_files(write, content, part):
 
 def test_options_of_tables_do_not_apply(write):
     path = write("0 1\n")
-    with pytest.raises(SettingsError, match="leave columns and header out"):
+    with pytest.raises(SettingsError, match="leave columns, header and separator out"):
         load(path, columns={"user": 0})
-    with pytest.raises(SettingsError, match="leave columns and header out"):
+    with pytest.raises(SettingsError, match="leave columns, header and separator out"):
         load(path, header=False)
-    with pytest.raises(DataError, match="min_rating is 4, but the data have no rating column"):
+    with pytest.raises(DataError, match="min_rating is 4, but there is no rating column"):
         load(path, min_rating=4)
 
 
@@ -118,4 +120,4 @@ def test_options_of_tables_do_not_apply(write):
     ],
 )
 def test_looks_like_lines(write, content, expected):
-    assert looks_like_lines(write(content)) is expected
+    assert looks_like_lines(TextFile(write(content))) is expected

@@ -173,4 +173,4 @@ def test_an_unknown_suffix_or_format_is_an_error(tmp_path, csv_file):
 
 
 def test_format_names_are_the_files_of_the_folder():
-    assert format_names() == ["delimited", "lines", "parquet"]
+    assert format_names() == ["delimited", "lines", "npz", "parquet"]

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pspns.data.formats.parquet import read
+from pspns.data.gather import to_interactions
 from pspns.data.interactions import is_plain_number
-from pspns.data.table import Reading, to_interactions
+from pspns.data.table import Reading
 from pspns.errors import DataError, SettingsError
 
 
@@ -122,7 +123,7 @@ def test_a_file_that_is_no_parquet(tmp_path):
 
 
 def test_header_does_not_apply(write):
-    with pytest.raises(SettingsError, match="leave header out"):
+    with pytest.raises(SettingsError, match="header cannot be set for a Parquet file"):
         load(write(pl.DataFrame({"user": [1], "item": [2]})), header=True)
 
 

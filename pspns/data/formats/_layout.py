@@ -6,14 +6,14 @@ import csv
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pspns.data.columns import AskedColumns, asked_names, is_known_name
-from pspns.data.formats._text import open_bytes, open_text, unpacked_name
-from pspns.errors import DataError
+from pspns.data.formats._text import LONGEST_LINE, TextFile, unpacked_name
+from pspns.data.table import Reading
+from pspns.errors import DataError, SettingsError
 
 # Suffix → the separator it promises; None where it promises none.
 SUFFIXES: dict[str, str | None] = {
@@ -31,15 +31,18 @@ SUFFIXES: dict[str, str | None] = {
 # In order of preference where two split the lines into equally many cells.
 SEPARATORS = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "pipe", "::": "double colon", " ": "blank"}
 
-# Takes the place of a separator of two characters: parsers know single ones only.
+# Takes the place of a separator of several characters: parsers know single ones only.
 UNIT_SEPARATOR = "\x1f"
+
+# What RecBole writes behind a column's name, as in `user_id:token`.
+_RECBOLE_TYPES = ("token", "float", "token_seq", "float_seq")
 
 _HEAD_LINES = 200
 
 
 @dataclass(frozen=True)
 class Layout:
-    path: Path
+    file: TextFile
     separator: str
     has_quotes: bool
     has_header: bool
@@ -52,84 +55,110 @@ class Layout:
 
     def line_of(self, row: int) -> str:
         """Where a row of the table, counted from 0, stands in the file."""
-        rows = numbered_rows(self.path, self.separator)
+        rows = numbered_rows(self.file, self.separator)
         line, _ = next(itertools.islice(rows, row + self.has_header, None))
         return f"line {line:,}"
 
     def has_rows(self) -> bool:
         """Is there anything below the header?"""
-        rows = numbered_rows(self.path, self.separator)
+        rows = numbered_rows(self.file, self.separator)
         return next(itertools.islice(rows, int(self.has_header), None), None) is not None
 
-    def separator_fact(self) -> tuple[str, ...]:
-        if self.separator == _promised(self.path):
+    def separator_fact(self, *, is_asked: bool) -> tuple[str, ...]:
+        if is_asked or self.separator == _promised(self.file.path):
             return ()
-        return (f"columns separated by {SEPARATORS[self.separator]} (guessed)",)
+        return (f"columns separated by {separator_name(self.separator)} (guessed)",)
 
 
-def find_layout(path: Path, header: bool | None, asked: AskedColumns | None) -> Layout:
-    head = _head(path)
+def separator_name(separator: str) -> str:
+    return SEPARATORS.get(separator, repr(separator))
+
+
+def find_layout(file: TextFile, how: Reading) -> Layout:
+    file.refuse_other_encodings()
+    head = _head(file)
     first_line = 1 + sum(1 for _ in itertools.takewhile(lambda line: not line.strip("\r\n"), head))
     if first_line > len(head):
-        raise DataError(f"{path}: the file is empty; expected lines with a user and an item")
+        raise DataError(f"{file}: the file is empty; expected lines with a user and an item")
     if any("\0" in line for line in head):
-        raise DataError(f"{path}: the file has zero bytes, so it is not UTF-8 text; save it as UTF-8")
-    separator = consistent_separator(path) or _any_separator(path, head[first_line - 1], first_line)
-    has_quotes = _has_quotes(path)
+        raise DataError(f"{file}: the file has zero bytes, so it is not UTF-8 text; save it as UTF-8")
+    separator = (
+        asked_separator(how.separator)
+        or consistent_separator(file)
+        or _any_separator(file, head[first_line - 1], first_line)
+    )
+    has_quotes = any(b'"' in block for block in file.blocks())
     if has_quotes:
         # Arrow takes a quote that never closes for one huge cell: rows would vanish without a word.
-        for _ in numbered_rows(path, separator, strict=True):
+        for _ in numbered_rows(file, separator, strict=True):
             pass
     cells = next(row for row in _cells(head, separator) if row)
+    header = how.header
+    if header is None and unpacked_name(file.path).suffix.lower() == ".inter" and any(":" in cell for cell in cells):
+        _check_recbole_header(cells, f"{file}, line {first_line}")
+        header = True
     names = [_without_type(cell) for cell in cells]
     if header is None:
-        header = _is_header(names, asked, f"{path}, line {first_line}")
-    return Layout(path, separator, has_quotes, header, names if header else cells, first_line)
+        header = _is_header(names, how.columns, f"{file}, line {first_line}")
+    return Layout(file, separator, has_quotes, header, names if header else cells, first_line)
 
 
-def consistent_separator(path: Path) -> str | None:
+def asked_separator(asked: str | None) -> str | None:
+    r"""The separator as users give it: a name, such as tab, or the characters themselves.
+
+    >>> asked_separator("tab"), asked_separator("\\t"), asked_separator("^")
+    ('\t', '\t', '^')
+    """
+    if asked is None:
+        return None
+    by_name = {name: separator for separator, name in SEPARATORS.items()} | {"\\t": "\t"}
+    separator = by_name.get(asked, asked)
+    if not separator or set(separator) & set('"\r\n\0') or not separator.isascii():
+        raise SettingsError(
+            f"separator cannot be {asked!r}; expected ASCII characters other than quotes and line ends, or one of "
+            f"{', '.join(SEPARATORS.values())}"
+        )
+    return separator
+
+
+def consistent_separator(file: TextFile) -> str | None:
     """The separator that cuts each of the first lines into equally many cells, two or more, if any does."""
-    head = _head(path)
-    widths = {separator: _common_width(head, separator) for separator in _candidates(path)}
+    head = _head(file)
+    widths = {separator: _common_width(head, separator) for separator in _candidates(file.path)}
     fitting = {separator: width for separator, width in widths.items() if width is not None}
-    promised = _promised(path)
+    promised = _promised(file.path)
     if promised in fitting:
         return promised
     return max(fitting, key=lambda separator: fitting[separator], default=None)
 
 
-def numbered_rows(path: Path, separator: str, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+def numbered_rows(file: TextFile, separator: str, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Every row that is not blank, with the number of the line it starts on; `strict` refuses odd quotes."""
-    with closing(open_text(path)) as lines:
-        reader = _cells(lines, separator, strict=strict)
-        line = 1
-        try:
-            for row in reader:
-                if row:
-                    yield line, row
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise DataError(
-                f'{path}, line {line:,}: odd quotes ({error}); a cell that begins with " must end with it, '
-                f'and a " inside it is written twice'
-            ) from error
+    reader = _cells(file.lines(), separator, strict=strict)
+    line = 1
+    try:
+        for row in reader:
+            if row:
+                yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f'{file}, line {line:,}: odd quotes ({error}); a cell that begins with " must end with it, '
+            f'and a " inside it is written twice'
+        ) from error
 
 
 def _cells(lines: Iterable[str], separator: str, *, strict: bool = False) -> Any:
+    # Reviews may be longer than the 128 KiB that the csv module takes; its limit is one for the whole process.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     if len(separator) == 1:
         return csv.reader(lines, delimiter=separator, strict=strict)
     replaced = (line.replace(separator, UNIT_SEPARATOR) for line in lines)
     return csv.reader(replaced, delimiter=UNIT_SEPARATOR, strict=strict)
 
 
-def _head(path: Path) -> list[str]:
-    with closing(open_text(path)) as lines:
-        return list(itertools.islice(lines, _HEAD_LINES))
-
-
-def _has_quotes(path: Path) -> bool:
-    with open_bytes(path) as stream:
-        return any(b'"' in block for block in iter(lambda: stream.read(1 << 20), b""))
+def _head(file: TextFile) -> list[str]:
+    return list(itertools.islice(file.lines(), _HEAD_LINES))
 
 
 def _promised(path: Path) -> str | None:
@@ -151,18 +180,28 @@ def _common_width(head: list[str], separator: str) -> int | None:
     return widths[0] if len(set(widths)) == 1 and widths[0] > 1 else None
 
 
-def _any_separator(path: Path, line: str, number: int) -> str:
+def _any_separator(file: TextFile, line: str, number: int) -> str:
     """For a file whose rows differ in length: reading it will name the row at fault."""
-    promised = _promised(path)
-    candidates = _candidates(path) if promised is None else [promised, *_candidates(path)]
+    promised = _promised(file.path)
+    candidates = _candidates(file.path) if promised is None else [promised, *_candidates(file.path)]
     for separator in candidates:
         if separator in line.strip("\r\n"):
             return separator
-    expected = ", ".join(SEPARATORS[separator] for separator in _candidates(path))
+    expected = ", ".join(SEPARATORS[separator] for separator in _candidates(file.path))
     raise DataError(
-        f"{path}, line {number}: {line.strip()[:80]!r} is a single column; expected two or more, "
-        f"separated by one of: {expected}"
+        f"{file}, line {number}: {line.strip()[:80]!r} is a single column; expected two or more, "
+        f"separated by one of: {expected}; set separator if it is another"
     )
+
+
+def _check_recbole_header(cells: list[str], where: str) -> None:
+    for cell in cells:
+        name, colon, kind = cell.strip().rpartition(":")
+        if not name or not colon or kind not in _RECBOLE_TYPES:
+            raise DataError(
+                f"{where}: {cell[:80]!r} is no column of a RecBole file; expected NAME:TYPE with one of the types "
+                f"{', '.join(_RECBOLE_TYPES)}, such as user_id:token; set header if the file is written otherwise"
+            )
 
 
 def _is_header(names: list[str], asked: AskedColumns | None, where: str) -> bool:
@@ -172,7 +211,7 @@ def _is_header(names: list[str], asked: AskedColumns | None, where: str) -> bool
     if asked_names(asked) or (any(is_known_name(name) for name in names) and not any(are_values)):
         return True
     raise DataError(
-        f"{where}: cannot tell whether {', '.join(map(repr, names[:10]))} is a header; "
+        f"{where}: cannot tell whether {', '.join(repr(name[:80]) for name in names[:10])} is a header; "
         f"set header=True or header=False (on the command line: --header yes or --header no)"
     )
 
@@ -181,9 +220,8 @@ def _is_number_or_date(cell: str) -> bool:
     return _NUMBER_OR_DATE.fullmatch(cell.strip()) is not None
 
 
-_NUMBER_OR_DATE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|\d{4}-\d{2}-\d{2}.*")
+_NUMBER_OR_DATE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|\d{4}[-/]\d{2}[-/]\d{2}.*")
 
 
 def _without_type(name: str) -> str:
-    """RecBole writes a column's type behind its name: `user_id:token`."""
-    return re.sub(r":(token|float|token_seq|float_seq)$", "", name.strip())
+    return re.sub(rf":({'|'.join(_RECBOLE_TYPES)})$", "", name.strip())

@@ -1,0 +1,294 @@
+"""Tables to distinct pairs, read once from begin to end: memory follows the pairs and ids, not the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from pspns.data.id_numbers import Codes, IdNumbers
+from pspns.data.interactions import Floats, Ids, Interactions, Ints, threshold_fact
+from pspns.data.series import as_id_column, as_numbers
+from pspns.data.table import Table
+from pspns.data.times import TimeForm, find_time_form, find_unit
+from pspns.errors import DataError
+
+LONGEST_ID = 4096  # characters; longer ones are text that was taken for an id
+
+# Rows that wait until they are merged into the pairs: some at least, and as many as there are pairs, so that
+# merging costs each row the same however many there are.
+_MERGE_AFTER_ROWS = 4_000_000
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What one table held: distinct pairs, sorted by user, then item."""
+
+    users: Ints  # [pairs] places in Gathered.user_ids
+    items: Ints  # [pairs]
+    times: Floats | None  # [pairs] the earliest of each
+    n_rows: int  # rows that count
+    n_low: int  # rows left out: rated below min_rating
+    ratings: tuple[Floats, Ints] | None  # every distinct rating and its rows, those left out included
+    rows_of_user: Ints  # [users] rows that count
+    rows_of_item: Ints  # [items]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Several tables, their ids numbered together."""
+
+    user_ids: Ids  # in the order of `order_ids`
+    item_ids: Ids
+    tables: list[Collected]
+    time_facts: tuple[str, ...] = ()
+
+
+def gather(tables: Sequence[Table], *, min_rating: float | None = None) -> Gathered:
+    """Every row of every table, checked; ratings and times must be there in all of them or are left out."""
+    for table in tables:
+        if min_rating is not None and "rating" not in table.labels:
+            raise DataError(f"{table.source}: min_rating is {min_rating:g}, but there is no rating column")
+    users, items = IdNumbers(), IdNumbers()
+    with_times = all("time" in table.labels for table in tables)
+    merged = [_read(table, users, items, min_rating, with_times) for table in tables]
+    ratings = [pairs.ratings[0] for pairs in merged if pairs.ratings is not None]
+    if not any(pairs.n_rows for pairs in merged):
+        values = np.concatenate(ratings)
+        sources = ", ".join(table.source for table in tables)
+        raise DataError(
+            f"{sources}: no row has a rating of at least {min_rating:g}: ratings run from {values.min():g} to "
+            f"{values.max():g}; lower min_rating"
+        )
+    _refuse_odd_ids(tables, "user", users)
+    _refuse_odd_ids(tables, "item", items)
+    user_ids, user_places = users.in_order()
+    item_ids, item_places = items.in_order()
+    collected = [pairs.in_places(user_places, item_places) for pairs in merged]
+    times, facts = _in_seconds([pairs.times for pairs in collected])
+    in_seconds = [replace(pairs, times=values) for pairs, values in zip(collected, times, strict=True)]
+    return Gathered(user_ids, item_ids, in_seconds, facts)
+
+
+def to_interactions(table: Table, min_rating: float | None = None) -> Interactions:
+    """The table's distinct pairs; `min_rating` leaves out the rows rated lower."""
+    gathered = gather([table], min_rating=min_rating)
+    (pairs,) = gathered.tables
+    return Interactions(
+        pairs.users,
+        pairs.items,
+        gathered.user_ids,
+        gathered.item_ids,
+        pairs.times,
+        (*table.facts, *gathered.time_facts, *count_facts([pairs], min_rating)),
+    )
+
+
+def count_facts(tables: Sequence[Collected], min_rating: float | None) -> tuple[str, ...]:
+    """What ratings left out, and what was merged."""
+    facts: tuple[str, ...] = ()
+    ratings = [table.ratings for table in tables if table.ratings is not None]
+    if ratings:
+        values, counts = (np.concatenate(columns) for columns in zip(*ratings, strict=True))
+        facts = (threshold_fact(values, counts, min_rating),)
+    if repeats := sum(table.n_rows - len(table.users) for table in tables):
+        facts = (*facts, f"{repeats:,} repeated row{'s' if repeats > 1 else ''} merged")
+    return facts
+
+
+def _read(table: Table, users: IdNumbers, items: IdNumbers, min_rating: float | None, with_times: bool) -> _Merging:
+    merging = _Merging()
+    check = _Checked(table)
+    for piece in table.pieces():
+        user_ids, item_ids = check.ids(piece, "user"), check.ids(piece, "item")
+        times = check.times(piece) if "time" in table.labels else None
+        if "rating" in table.labels:
+            ratings = check.ratings(piece)
+            merging.count_ratings(ratings)
+            if min_rating is not None:
+                kept = ratings >= min_rating
+                merging.n_low += int((~kept).sum())
+                user_ids, item_ids = user_ids.filter(kept), item_ids.filter(kept)
+                times = None if times is None else times[kept]
+        merging.add(users.number(user_ids), items.number(item_ids), times if with_times else None)
+        check.rows_before += piece.height
+    if check.rows_before == 0:
+        raise DataError(f"{table.source}: there are no rows; expected at least one interaction")
+    return merging
+
+
+@dataclass
+class _Checked:
+    """The columns of a table's pieces, converted; a value that is missing or odd is named with its row."""
+
+    table: Table
+    rows_before: int = 0
+    time_form: TimeForm | None = None
+
+    def ids(self, piece: pl.DataFrame, role: str) -> pl.Series:
+        return self._converted(as_id_column, piece, role, "expected an id in every row")
+
+    def ratings(self, piece: pl.DataFrame) -> Floats:
+        expected = "expected a rating, a finite number such as 4 or 3.5"
+        return self._converted(as_numbers, piece, "rating", expected).to_numpy()
+
+    def times(self, piece: pl.DataFrame) -> Floats:
+        form = self.time_form or find_time_form(piece["time"], self.table.time_format)
+        self.time_form = form
+        expected = (
+            "expected a time: in all rows a number, or in all a date such as 2024-05-31 18:30:00; set time_format for "
+            "other forms, such as %d/%m/%Y"
+        )
+        return self._converted(form.read, piece, "time", expected).to_numpy()
+
+    def _converted(
+        self, convert: Callable[[pl.Series], pl.Series], piece: pl.DataFrame, role: str, expected: str
+    ) -> pl.Series:
+        column = piece[role].alias(self.table.labels[role])
+        try:
+            values = convert(column)
+        except DataError as error:
+            raise DataError(f"{self.table.source}: {error}") from error
+        if values.null_count() > 0:
+            row = int(values.is_null().arg_max() or 0)
+            raise DataError(
+                f"{self.table.source}, {self.table.where(self.rows_before + row)}: column {column.name} "
+                f"{_is_what(column[row])}; {expected}"
+            )
+        return values
+
+
+@dataclass
+class _Merging:
+    """Pairs as they come, merged from time to time; a pair is one number, the user's code above the item's."""
+
+    n_rows: int = 0
+    n_low: int = 0
+    ratings: tuple[Floats, Ints] | None = None
+    _pairs: list[NDArray[np.uint64]] = field(default_factory=list)  # the first is merged
+    _times: list[Floats] = field(default_factory=list)
+    _n_merged: int = 0
+    _n_waiting: int = 0
+    _user_rows: _Counts = field(default_factory=lambda: _Counts())
+    _item_rows: _Counts = field(default_factory=lambda: _Counts())
+
+    def add(self, users: Codes, items: Codes, times: Floats | None) -> None:
+        self._pairs.append((users.astype(np.uint64) << np.uint64(32)) | items)
+        if times is not None:
+            self._times.append(times)
+        self.n_rows += len(users)
+        self._user_rows.add(users)
+        self._item_rows.add(items)
+        self._n_waiting += len(users)
+        if self._n_waiting > max(_MERGE_AFTER_ROWS, self._n_merged):
+            self._merge()
+
+    def count_ratings(self, ratings: Floats) -> None:
+        values, counts = np.unique(ratings, return_counts=True)
+        if self.ratings is not None:
+            values, places = np.unique(np.concatenate((self.ratings[0], values)), return_inverse=True)
+            counts = np.bincount(places, np.concatenate((self.ratings[1], counts)), len(values)).astype(np.int64)
+        self.ratings = values, counts
+
+    def in_places(self, user_places: Ints, item_places: Ints) -> Collected:
+        """With the numbers that the ids have in their order instead of those of their arrival."""
+        self._merge()
+        pairs, times = self._pairs[0], self._times[0] if self._times else None
+        users = user_places[pairs >> np.uint64(32)]
+        items = item_places[pairs & np.uint64(2**32 - 1)]
+        keys = users * len(item_places) + items
+        order = np.argsort(keys)
+        return Collected(
+            users[order],
+            items[order],
+            None if times is None else times[order],
+            self.n_rows,
+            self.n_low,
+            self.ratings,
+            _moved(self._user_rows, user_places),
+            _moved(self._item_rows, item_places),
+        )
+
+    def _merge(self) -> None:
+        pairs = np.concatenate(self._pairs) if self._pairs else np.empty(0, np.uint64)
+        if self._times:
+            times = np.concatenate(self._times)
+            # The earliest first: a later repeat must not move a pair in time.
+            order = np.lexsort((times, pairs))
+            pairs, times = pairs[order], times[order]
+            first = _is_first(pairs)
+            self._times = [times[first]]
+        else:
+            pairs.sort()
+            first = _is_first(pairs)
+        self._pairs = [pairs[first]]
+        self._n_merged, self._n_waiting = len(self._pairs[0]), 0
+
+
+class _Counts:
+    """How often each code has come."""
+
+    def __init__(self) -> None:
+        self.values = np.zeros(0, np.int64)
+
+    def add(self, codes: Codes) -> None:
+        counts = np.bincount(codes, minlength=len(self.values))
+        counts[: len(self.values)] += self.values
+        self.values = counts
+
+
+def _moved(counts: _Counts, places: Ints) -> Ints:
+    moved = np.zeros(len(places), np.int64)
+    moved[places[: len(counts.values)]] = counts.values
+    return moved
+
+
+def _is_first(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+def _in_seconds(times: list[Floats | None]) -> tuple[list[Floats | None], tuple[str, ...]]:
+    """All in one unit: what the largest table says holds for the others."""
+    present = [part for part in times if part is not None]
+    if not present:
+        return times, ()
+    unit = find_unit(max(present, key=len))
+    if unit.per_second == 1:
+        return times, ()
+    in_seconds = [None if part is None else part / unit.per_second for part in times]
+    return in_seconds, (f"times read as {unit.name} since 1970",)
+
+
+def _refuse_odd_ids(tables: Sequence[Table], role: str, numbers: IdNumbers) -> None:
+    texts = numbers.texts()
+    odd = texts.filter(texts.str.contains("\0", literal=True) | (texts.str.len_chars() > LONGEST_ID))
+    if odd.is_empty():
+        return
+    wanted = odd[0]
+    for table in tables:
+        for row, found in _rows(table, role):
+            if found == wanted:
+                problem = "holds a zero byte" if "\0" in wanted else f"is {len(wanted):,} characters long"
+                raise DataError(
+                    f"{table.source}, {table.where(row)}: column {table.labels[role]} {problem}; expected an id of at "
+                    f"most {LONGEST_ID:,} characters"
+                )
+
+
+def _rows(table: Table, role: str) -> Iterator[tuple[int, object]]:
+    rows_before = 0
+    for piece in table.pieces():
+        yield from enumerate(piece[role], start=rows_before)
+        rows_before += piece.height
+
+
+def _is_what(value: object) -> str:
+    if value is None or value == "":
+        return "is empty"
+    shown = repr(value)
+    return f"is {shown if len(shown) <= 80 else shown[:77] + '…'}"

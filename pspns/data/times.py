@@ -1,0 +1,97 @@
+"""Times in the forms people write them, as seconds since 1970 (UTC)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from pspns.data.interactions import Floats
+from pspns.data.series import as_numbers
+
+
+@dataclass(frozen=True)
+class TimeForm:
+    """One way to write times; `read` gives Float64, null where a value is not written so."""
+
+    read: Callable[[pl.Series], pl.Series]
+
+
+def find_time_form(column: pl.Series, asked: str | None) -> TimeForm:
+    """The form of a column's values, told from the first of them; one column has one form."""
+    if asked is not None:
+        return TimeForm(lambda texts: _parsed(texts, asked))
+    if isinstance(column.dtype, pl.Date | pl.Datetime):
+        return TimeForm(lambda moments: _seconds(moments.cast(pl.Datetime("us")) if _is_date(moments) else moments))
+    if column.dtype != pl.String:
+        return TimeForm(as_numbers)
+    texts = column.str.strip_chars()
+    for pattern, form in _FORMS:
+        if texts.str.contains(pattern).any():
+            return form
+    return TimeForm(as_numbers)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What numbers count since 1970 if they are this large: seconds of that size would lie after the year 5000."""
+
+    name: str
+    per_second: float
+    at_least: float
+
+
+UNITS = (
+    Unit("nanoseconds", 1e9, 1e17),
+    Unit("microseconds", 1e6, 1e14),
+    Unit("milliseconds", 1e3, 1e11),
+    Unit("seconds", 1, 0),
+)
+
+
+def find_unit(times: Floats) -> Unit:
+    """The unit of most of these numbers.
+
+    >>> find_unit(np.array([1.7e12, 1.6e12, 0])).name
+    'milliseconds'
+    """
+    middle = float(np.median(np.abs(times)))
+    return next(unit for unit in UNITS if middle >= unit.at_least)
+
+
+def _iso(texts: pl.Series) -> pl.Series:
+    # Only dates that begin with the year: 01/02/2020 is one of two days.
+    texts = texts.str.strip_chars().str.replace(r"^(\d{4})/(\d{2})/(\d{2})", "$1-$2-$3")
+    texts = texts.set(~texts.str.contains(r"^\d{4}-\d{2}-\d{2}").fill_null(False), None)
+    try:
+        return _seconds(texts.str.to_datetime(time_unit="us", time_zone="UTC", strict=False))
+    except pl.exceptions.ComputeError:  # no value has a form that polars knows
+        return pl.Series(texts.name, [None] * len(texts), pl.Float64)
+
+
+def _parsed(texts: pl.Series, form: str) -> pl.Series:
+    if texts.dtype != pl.String:
+        texts = texts.cast(pl.String)
+    has_zone = "%z" in form or "%:z" in form
+    moments = texts.str.strip_chars().str.to_datetime(form, time_unit="us", strict=False, exact=True)
+    return _seconds(moments if has_zone else moments.dt.replace_time_zone("UTC"))
+
+
+def _is_date(moments: pl.Series) -> bool:
+    return moments.dtype == pl.Date
+
+
+def _seconds(moments: pl.Series) -> pl.Series:
+    return moments.dt.epoch("us").cast(pl.Float64) / 1e6
+
+
+# Forms that can be told from a single value: ISO 8601; Amazon's "05 31, 2024"; C's ctime, without and with a zone.
+_WEEKDAY_MONTH_DAY_TIME = r"^[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} [\d:]{8}"
+_FORMS: tuple[tuple[str, TimeForm], ...] = (
+    (r"^\d{4}[-/]\d{2}[-/]\d{2}", TimeForm(_iso)),
+    (r"^\d{1,2} \d{1,2}, \d{4}$", TimeForm(lambda texts: _parsed(texts, "%m %d, %Y"))),
+    (_WEEKDAY_MONTH_DAY_TIME + r" \d{4}$", TimeForm(lambda texts: _parsed(texts, "%a %b %e %T %Y"))),
+    (_WEEKDAY_MONTH_DAY_TIME + r" [-+]\d{4} \d{4}$", TimeForm(lambda texts: _parsed(texts, "%a %b %e %T %z %Y"))),
+)
