@@ -6,16 +6,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from pspns.data.catalogue._about import About
+from pspns.data.download import Watch, unwatched
 from pspns.data.interactions import Interactions
 from pspns.data.planted import Kind, PlantedWorld, plant
-from pspns.rng import host_stream
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedDataset:
     kind: ClassVar[Kind]
-    terms: ClassVar[str] = "generated on your machine; no terms"
-    citation: ClassVar[str] = "none: generated data"
+    about: ClassVar[About] = About(
+        title="Planted",
+        size="1,000 × 800, about 20,000 pairs, or as set",
+        origin="generated",
+        source="generated on your machine, each time it is used",
+        terms="none: generated data",
+        citation="none: generated data",
+    )
 
     n_users: int = 1_000
     """Users in the world."""
@@ -32,12 +39,20 @@ class PlantedDataset:
     seed: int = 0
     """Which world of this kind: the same seed gives the same world."""
 
+    def find(self, folder: Path | None) -> None:
+        """Nowhere: it takes no file."""
+
+    def get(self, folder: Path | None, watch: Watch = unwatched) -> None:
+        """Nothing has to be there."""
+
     def load(self, folder: Path | None = None) -> Interactions:
         """The interactions; no file is read."""
         return self.plant().interactions
 
     def plant(self) -> PlantedWorld:
         """The interactions together with the truth behind them."""
+        from pspns.rng import host_stream  # brings torch with it, for which a list of data sets must not wait
+
         return plant(
             self.kind,
             n_users=self.n_users,
