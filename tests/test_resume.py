@@ -12,6 +12,7 @@ import pytest
 import torch
 from toy import given_split
 
+from pspns.data.settings import DataSettings
 from pspns.data.split import GivenSplit, Part
 from pspns.data.splits.random import RandomSplit
 from pspns.errors import PspnsError, SettingsError
@@ -23,7 +24,7 @@ from pspns.models.popular import Popular
 from pspns.positives.psp import PspPositives
 from pspns.resume import WITHOUT_EFFECT, has_checkpoint, make_way, open_checkpoints, unfinished, unfinished_folder
 from pspns.run import Run, build_world, make_split, run, run_together
-from pspns.settings import DataSettings, EvaluationSettings, RunSettings, Settings
+from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.starts.normal import NormalStart
 from pspns.training.loop import Saving
 from pspns.training.settings import TrainingSettings

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from pspns.data.settings import DataSettings
 from pspns.data.splits.random import RandomSplit
 from pspns.errors import SettingsError
 from pspns.models.svd import SvdRanking
-from pspns.settings import DataSettings, EvaluationSettings, RunSettings, Settings
+from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 
 

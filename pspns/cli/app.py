@@ -213,3 +213,63 @@ def list_parts(
     from pspns.cli.listing import show_list
 
     show_list(kind, as_json=as_json)
+
+
+data_app = typer.Typer(help="Look at data, check them, and get known data sets.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+READING_OPTIONS: dict[str, Any] = {
+    "cls": Command,
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    "epilog": "How to read the data is said as for `pspns train`: --columns user=visitor,item=thing, --separator tab, "
+    "--min-rating 3. `pspns list settings` shows all, those that begin with --data.",
+}
+
+
+@data_app.command(name="list", cls=Command)
+def list_data_sets(
+    folder: Annotated[str | None, typer.Option(help="Where data sets lie; unset: PSPNS_DATA.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the known data sets: how large they are, and whether they are on this machine."""
+    from pspns.cli.datasets import show_datasets
+
+    show_datasets(folder, as_json=as_json)
+
+
+@data_app.command(name="get", cls=Command)
+def get_data_set(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A known data set; `pspns data list` shows them.")],
+    folder: Annotated[str | None, typer.Option(help="Where data sets lie; unset: PSPNS_DATA.")] = None,
+) -> None:
+    """Fetch a known data set, or find it on this machine, and check that it is the right one."""
+    from pspns.cli.datasets import get_dataset
+
+    get_dataset(name, folder)
+
+
+@data_app.command(name="show", **READING_OPTIONS)
+def show_data(
+    context: typer.Context,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A file, a folder with train/test files, or a name.")],
+    as_json: Json = False,
+) -> None:
+    """Show users, items, pairs, density, and how the pairs are spread."""
+    from pspns.cli import inspect_data
+    from pspns.cli.rest import data_settings
+
+    inspect_data.show_data(data_settings(data, context.args), as_json=as_json)
+
+
+@data_app.command(name="check", **READING_OPTIONS)
+def check_data(
+    context: typer.Context,
+    data: Annotated[str, typer.Argument(metavar="FILE", help="A file, or a folder with train and test files.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is a warning.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Read a file and say in plain words what it holds and what looks wrong."""
+    from pspns.cli import inspect_data
+    from pspns.cli.rest import data_settings
+
+    inspect_data.check_data(data_settings(data, context.args), strict=strict, as_json=as_json)

@@ -9,8 +9,8 @@ from typing import Any
 from pspns.api import build_from, load_data, resolve_for_build, split_for_build
 from pspns.build_folder import new_build_folder, write_build
 from pspns.built_positives import BuiltPositives
+from pspns.cli.rest import parse_rest
 from pspns.cli.screen import say, tell, warn
-from pspns.cli.train import parse_rest
 from pspns.components import find_part, part_names
 from pspns.data.catalogue._planted import PlantedDataset
 from pspns.data.interactions import Interactions

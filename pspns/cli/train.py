@@ -9,6 +9,7 @@ from typing import Any
 
 from pspns.api import load_data
 from pspns.cli.interruption import Interruption
+from pspns.cli.rest import parse_rest
 from pspns.cli.screen import say, tell, training_progress, warn
 from pspns.cli.tables import show_comparison
 from pspns.data.split import GivenSplit
@@ -79,25 +80,3 @@ def _load_and_run(settings: Settings, checkpoints: Path, interruption: Interrupt
         finished = run(data, settings, checkpoints=checkpoints, resume=resume, watch=interruptible, say=say)
     finished.seconds["load"] = seconds_to_load
     return finished
-
-
-def parse_rest(arguments: Sequence[str]) -> dict[str, str]:
-    """`--section.key value` and `--key=value` for every setting that has no option of its own.
-
-    >>> parse_rest(["--training.batch-size", "512", "--l2=0"])
-    {'training.batch-size': '512', 'l2': '0'}
-    """
-    found: dict[str, str] = {}
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("--") or len(word) == 2:
-            raise SettingsError(f"the command line: '{word}' was not expected; options begin with --")
-        name, equals, value = word[2:].partition("=")
-        if not equals and rest and not rest[0].startswith("--"):
-            value = rest.pop(0)
-        if name in found:
-            raise SettingsError(f"the command line: --{name} is given twice; give it once")
-        # A missing value stays empty, to be refused once the name is known to exist.
-        found[name] = value
-    return found

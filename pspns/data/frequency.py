@@ -35,6 +35,7 @@ def leave_out_rare(pairs: Interactions, *, min_user_pairs: int = 1, min_item_pai
     rest = rest.without_unused_ids()
     if len(rest) == len(pairs):
         return pairs
+    n_pairs = len(pairs) - len(rest)
     n_users, n_items = len(pairs.user_ids) - len(rest.user_ids), len(pairs.item_ids) - len(rest.item_ids)
-    fact = f"{len(pairs) - len(rest):,} of {len(pairs):,} pairs, {n_users:,} users and {n_items:,} items left out: {wanted}"
+    fact = f"{n_pairs:,} of {len(pairs):,} pairs, {n_users:,} users and {n_items:,} items left out: {wanted}"
     return replace(rest, facts=(*pairs.facts, fact))

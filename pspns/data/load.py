@@ -85,14 +85,13 @@ def _read(
 
     path = Path(data).expanduser()
     if not exists(path):
-        data_folder = _data_folder(folder)
-        name = str(data)
+        place, name = data_folder(folder), str(data)
         if name in part_names("datasets"):
             _refuse(options, f"the known data set '{name}'")
-            known = find_part("datasets", name)().load(data_folder)
+            known = find_part("datasets", name)().load(place)
             assert isinstance(known, Interactions | GivenSplit)
             return known
-        path = _find_in_data_folder(name, data_folder)
+        path = find_in_data_folder(name, place)
     if path.is_dir():
         return read_folder(path, how, format=format, min_rating=min_rating)
     if format is None and path.suffix.lower() == ".npz" and holds_arrays(path):
@@ -129,25 +128,27 @@ def _refuse(options: Mapping[str, object], what: str) -> None:
         )
 
 
-def _data_folder(folder: str | Path | None) -> Path | None:
+def data_folder(folder: str | Path | None) -> Path | None:
+    """Where data sets lie on this machine, if anywhere: as told, or as PSPNS_DATA says."""
     chosen = folder or os.environ.get("PSPNS_DATA")
     return None if not chosen else Path(chosen).expanduser()
 
 
-def _find_in_data_folder(name: str, data_folder: Path | None) -> Path:
-    inside = [] if data_folder is None or not data_folder.is_dir() else sorted(data_folder.iterdir())
+def find_in_data_folder(name: str, place: Path | None) -> Path:
+    """The file or folder of this name in the data folder."""
+    inside = [] if place is None or not place.is_dir() else sorted(place.iterdir())
     known = {path: _stem(path) for path in inside if path.is_dir() or _has_known_suffix(path)}
     found = [path for path, stem in known.items() if stem == name]
-    if not found and data_folder is not None and exists(data_folder / name):
-        return data_folder / name  # a place inside one of them, such as ml-1m/by-user
+    if not found and place is not None and exists(place / name):
+        return place / name  # a place inside one of them, such as ml-1m/by-user
     if len(found) > 1:
         raise DataError(f"'{name}' could be {' or '.join(map(str, found))}; give the path")
     if found:
         return found[0]
     names = sorted({*part_names("datasets"), *known.values()})
     close = difflib.get_close_matches(name, names, n=1)
-    where = "" if data_folder is None else f" here or in the data folder {data_folder}"
-    if data_folder is not None and not data_folder.is_dir():
+    where = "" if place is None else f" here or in the data folder {place}"
+    if place is not None and not place.is_dir():
         where += ", which does not exist"
     raise DataError(
         f"no file, folder or data set '{name}'{where}; known data sets: {', '.join(names) or 'none'}"
@@ -156,8 +157,11 @@ def _find_in_data_folder(name: str, data_folder: Path | None) -> Path:
 
 
 def _has_known_suffix(path: Path) -> bool:
-    return unpacked_name(path).suffix.lower() in known_suffixes()
+    return path.suffix.lower() == ".zip" or unpacked_name(path).suffix.lower() in known_suffixes()
 
 
 def _stem(path: Path) -> str:
-    return path.name if path.is_dir() else unpacked_name(path).stem
+    if path.is_dir():
+        return path.name
+    # An archive goes by its own name: what is in it is looked at when it is asked for.
+    return path.stem if path.suffix.lower() == ".zip" else unpacked_name(path).stem

@@ -7,8 +7,9 @@ import tomllib
 from typing import Any
 
 from pspns.components import find_part
+from pspns.data.settings import DataSettings
 from pspns.recipes import recipe_text
-from pspns.settings import PART_SECTIONS, DataSettings, EvaluationSettings, RunSettings, Settings
+from pspns.settings import PART_SECTIONS, EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 
 Tables = dict[str, dict[str, Any]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pspns.cli.train import parse_rest
+from pspns.cli.rest import parse_rest
 from pspns.errors import SettingsError
 
 Cli = Callable[..., Any]

@@ -8,6 +8,7 @@ import torch
 from toy import given_split
 
 from pspns.components import find_part
+from pspns.data.settings import DataSettings
 from pspns.data.splits.per_user import PerUserSplit
 from pspns.errors import SettingsError
 from pspns.models.lightgcn import LightGcn
@@ -17,7 +18,7 @@ from pspns.positives.merged_weighted import MergedWeightedPositives
 from pspns.positives.observed import ObservedPositives
 from pspns.positives.psp import PspPositives
 from pspns.run import check_company, run, run_together
-from pspns.settings import DataSettings, EvaluationSettings, RunSettings, Settings
+from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.starts.normal import NormalStart
 from pspns.starts.spectral import SpectralStart
 from pspns.starts.xavier import XavierStart

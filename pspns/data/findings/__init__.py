@@ -1,0 +1,1 @@
+"""What may look wrong in data, one file for each theme."""
