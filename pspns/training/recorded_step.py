@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -41,6 +43,19 @@ class RecordedStep:
 
     def _record(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with _nothing_thrown_away(), torch.cuda.graph(graph):
             self._step()  # noted down, not carried out
         return graph
+
+
+@contextmanager
+def _nothing_thrown_away() -> Iterator[None]:
+    """What the garbage collector frees on the device while a recording runs, an earlier recording say, spoils it."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
