@@ -20,7 +20,7 @@ LONGEST_ID = 4096  # characters; longer ones are text that was taken for an id
 
 # Rows that wait until they are merged into the pairs: some at least, and as many as there are pairs, so that
 # merging costs each row the same however many there are.
-_MERGE_AFTER_ROWS = 4_000_000
+_MERGE_AFTER_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -215,12 +215,12 @@ class _Merging:
     def _merge(self) -> None:
         pairs = np.concatenate(self._pairs) if self._pairs else np.empty(0, np.uint64)
         if self._times:
-            times = np.concatenate(self._times)
-            # The earliest first: a later repeat must not move a pair in time.
-            order = np.lexsort((times, pairs))
-            pairs, times = pairs[order], times[order]
+            order = np.argsort(pairs)
+            pairs = pairs[order]
             first = _is_first(pairs)
-            self._times = [times[first]]
+            # The earliest counts: a later repeat must not move a pair in time.
+            times = np.concatenate(self._times)[order]
+            self._times = [np.minimum.reduceat(times, np.flatnonzero(first))] if len(times) else [times]
         else:
             pairs.sort()
             first = _is_first(pairs)

@@ -66,7 +66,11 @@ def _frames(layout: Layout, places: list[int]) -> Iterator[pl.DataFrame]:
                     column_types={str(place): pa.string() for place in places},
                 ),
             ):
-                yield cast(pl.DataFrame, pl.from_arrow(batch))
+                frame = cast(pl.DataFrame, pl.from_arrow(batch))
+                if len(layout.separator) > 1 and layout.has_quotes:
+                    # Inside quotes it was no separator, and an id is never changed.
+                    frame = frame.with_columns(pl.all().str.replace_all(UNIT_SEPARATOR, layout.separator, literal=True))
+                yield frame
     except pa.ArrowInvalid as error:
         raise _explain(layout, error) from error
 
