@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test test-long reliability check format bench clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,12 @@ demo: $(READY)  ## MovieLens-100K from raw ratings to a table and demo/report.ht
 
 test: $(READY)  ## the whole test suite, with every example of README and docs
 	$(BIN)/python -m pytest -n 2
+
+test-long: $(READY)  ## the same with ten times as many killed runs and damaged files, an hour or so
+	PSPNS_LONG=1 $(BIN)/python -m pytest -n 2
+
+reliability: $(READY)  ## write docs/reliability.md anew, from the tests
+	$(BIN)/python -m pytest --collect-only -q --reliability-page=docs/reliability.md
 
 check: $(READY)  ## format, lint, types, doctests
 	$(BIN)/ruff format --check .

@@ -6,6 +6,8 @@ import dataclasses
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import polars as pl
+
 from pspns.api import BUILD_SECTIONS
 from pspns.built_positives import PAIRS, USERS, BuiltPositives
 from pspns.data.split import Split
@@ -42,5 +44,5 @@ def write_build(built: BuiltPositives, split: Split, settings: Settings, quality
     try:
         built.write(folder)
         write_json(folder / RECORD, record)
-    except OSError as error:
+    except (OSError, pl.exceptions.PolarsError) as error:
         raise PspnsError(f"cannot write the files of the build: {error}") from error

@@ -10,10 +10,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import torch
 from safetensors import SafetensorError
 
@@ -22,6 +23,7 @@ from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.json_files import read_json, write_json
 from pspns.model_files import id_column, read_model, write_model
 from pspns.new_folder import FolderKind, new_folder
+from pspns.parquet_files import read_table
 from pspns.recommender import Recommender
 from pspns.record import describe_run
 from pspns.resume import has_checkpoint, make_way, unfinished, unfinished_folder
@@ -32,8 +34,22 @@ METRICS = "metrics.jsonl"
 PER_USER = "per_user.parquet"
 MODEL = "model"
 RUN = FolderKind("run", RESULT, frozenset({METRICS, PER_USER, MODEL}))
-RESULT_KEYS = ("protocol", "model", "data", "evaluated", "seeds", "settings", "baselines", "valid", "test",
-               "test_other_masks", "chosen_on_validation", "steps", "best_step", "positives")  # fmt: skip
+RESULT_KINDS: dict[str, type] = {
+    "protocol": dict,
+    "model": str,
+    "data": dict,
+    "evaluated": dict,
+    "seeds": list,
+    "settings": dict,
+    "baselines": dict,
+    "valid": dict,
+    "test": dict,
+    "test_other_masks": dict,
+    "chosen_on_validation": dict,
+    "steps": list,
+    "best_step": list,
+    "positives": dict,
+}
 """What must be in a result for it to be one."""
 
 
@@ -90,7 +106,7 @@ def write_run(run: Run, folder: Path) -> None:
         _write_history(run, folder / METRICS)
         _per_user_frame(run).write_parquet(folder / PER_USER)
         write_model(run, folder / MODEL, result["served_replica"])
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, pl.exceptions.PolarsError) as error:
         raise PspnsError(f"cannot write the files of the run: {error}") from error
 
 
@@ -99,8 +115,14 @@ def read_result(folder: Path) -> dict[str, Any]:
     if not RUN.is_kind_of(folder):
         raise DataError(f"{folder} is not a run's folder: it has no {RESULT}; give a folder that `pspns train` wrote")
     result = read_json(folder / RESULT)
-    if missing := [key for key in RESULT_KEYS if key not in result]:
-        raise DataError(f"{folder / RESULT}: has no '{missing[0]}'; give a folder that `pspns train` wrote")
+    for key, kind in RESULT_KINDS.items():
+        if key not in result:
+            raise DataError(f"{folder / RESULT}: has no '{key}'; give a folder that `pspns train` wrote")
+        if not isinstance(result[key], kind):
+            found = type(result[key]).__name__
+            raise DataError(f"{folder / RESULT}: '{key}' is a {found}, expected a {kind.__name__}; train again")
+    if not isinstance(result["data"].get("facts"), list):
+        raise DataError(f"{folder / RESULT}: 'data' has no list of facts; train again")
     return result
 
 
@@ -117,8 +139,8 @@ def read_per_user(folder: Path) -> pl.DataFrame:
     """`per_user.parquet` of a run's folder."""
     path = folder / PER_USER
     try:
-        return pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        return cast(pl.DataFrame, pl.from_arrow(read_table(path)))
+    except (OSError, ValueError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
 

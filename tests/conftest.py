@@ -27,6 +27,8 @@ from pspns.recommender import Recommender
 
 torch.set_num_threads(1)
 
+pytest_plugins = ["promises"]
+
 
 @dataclass(frozen=True)
 class FittedRun:

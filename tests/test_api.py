@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from forgery import reseal
 from scipy import sparse
 
 import pspns
@@ -221,15 +222,14 @@ def test_a_result_that_names_foreign_code_does_not_run_it(tmp_path, monkeypatch)
     (tmp_path / "payload.py").write_text("raise SystemExit('foreign code ran')")
     monkeypatch.syspath_prepend(str(tmp_path))
     fit("planted-clustered", model="popular", threads=1, baselines=False, out=tmp_path / "run")
-    result_path, manifest_path = tmp_path / "run" / "result.json", tmp_path / "run" / "model" / "manifest.json"
+    result_path = tmp_path / "run" / "result.json"
     result = json.loads(result_path.read_text())
     for section in ("negatives", "positives", "start", "model", "split", "weighting"):
         result["settings"].setdefault(section, {})["name"] = "payload:X"
     result_path.write_text(json.dumps(result))
+    reseal(tmp_path / "run")
     assert evaluate(open_model(tmp_path / "run"))["test"]
-    manifest = json.loads(manifest_path.read_text())
-    manifest["model"] = "payload:X"
-    manifest_path.write_text(json.dumps(manifest))
+    reseal(tmp_path / "run", model="payload:X")
     with pytest.raises(DataError, match="only models of this package are opened"):
         open_model(tmp_path / "run")
 

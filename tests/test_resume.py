@@ -108,6 +108,7 @@ class TestGoingOn:
             run(data, changed(SETTINGS, "run", checkpoint_seconds=seconds), checkpoints=tmp_path)
             assert sorted(path.name for path in tmp_path.iterdir()) == expected
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_nobody_starts_over_a_checkpoint_unasked(self, data: GivenSplit, tmp_path: Path) -> None:
         stop_a_run(data, SETTINGS, tmp_path)
         with pytest.raises(SettingsError, match=r"say --resume to go on with it, or --overwrite to start anew"):
@@ -263,6 +264,7 @@ class TestThePlace:
         assert list((tmp_path / "new").iterdir()) == [folder]
         assert [path.name for path in folder.iterdir()] == ["step-000000001.safetensors"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_only_one_at_a_time(self, tmp_path: Path) -> None:
         with unfinished(tmp_path / "run"), unfinished(tmp_path / "other"):
             with pytest.raises(PspnsError, match=r"run\.unfinished: another run \(process \d+ on .*\) writes"):
@@ -270,6 +272,7 @@ class TestThePlace:
             assert (tmp_path / "run.unfinished").is_dir()
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_making_way(self, tmp_path: Path) -> None:
         make_way(tmp_path)
         mine = tmp_path / "mine.txt"

@@ -59,6 +59,7 @@ class TestNewRunFolder:
             raise ValueError("bug")
         assert list(tmp_path.rglob("*")) == [tmp_path / "a"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_an_earlier_run_is_replaced_only_if_asked(self, tmp_path: Path) -> None:
         target = look_like_a_run(tmp_path / "run")
         with pytest.raises(SettingsError, match="exists already; choose another --out, or say --overwrite"):
@@ -69,6 +70,7 @@ class TestNewRunFolder:
         assert [path.name for path in target.iterdir()] == ["result.json"]
         assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_failing_run_does_not_cost_the_earlier_one(self, tmp_path: Path) -> None:
         target = look_like_a_run(tmp_path / "run")
         with pytest.raises(ValueError, match="bug"), new_run_folder(target, overwrite=True):
@@ -76,6 +78,7 @@ class TestNewRunFolder:
         assert (target / "model" / "manifest.json").exists()
         assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_an_earlier_run_that_cannot_be_replaced_is_put_back(self, tmp_path: Path) -> None:
         target = look_like_a_run(tmp_path / "run")
         with pytest.raises(SettingsError, match="cannot write"), new_run_folder(target, overwrite=True) as folder:
@@ -83,6 +86,7 @@ class TestNewRunFolder:
         assert (target / "model" / "manifest.json").exists()
         assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_what_no_run_wrote_is_never_replaced(self, tmp_path: Path) -> None:
         (tmp_path / "photos").mkdir()
         (tmp_path / "photos" / "cat.png").touch()
@@ -96,6 +100,7 @@ class TestNewRunFolder:
             new_run_folder(Path("/"), overwrite=True).__enter__()
         assert notes.read_text() == (tmp_path / "file").read_text() == "mine"
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_run_finished_meanwhile_is_not_replaced(self, tmp_path: Path) -> None:
         target = tmp_path / "run"
         with pytest.raises(SettingsError, match=r"cannot write .*run: Directory not empty"), new_run_folder(target):
@@ -148,6 +153,7 @@ class TestUnfinishedRun:
             fail(tmp_path / "others" / "run")
         assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_those_of_an_earlier_run_are_used_refused_or_removed(self, tmp_path: Path) -> None:
         checkpoint = leave_checkpoint(tmp_path / "run")
         with pytest.raises(SettingsError, match="say --resume to go on with it, or --overwrite to start anew"):
@@ -159,6 +165,7 @@ class TestUnfinishedRun:
             assert not checkpoint.exists()
             (place.folder / "result.json").touch()
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_place_that_is_refused_costs_no_checkpoint(self, tmp_path: Path) -> None:
         checkpoint = leave_checkpoint(tmp_path / "run")
         (tmp_path / "run").mkdir()
@@ -167,6 +174,7 @@ class TestUnfinishedRun:
             unfinished_run(tmp_path / "run", overwrite=True).__enter__()
         assert checkpoint.exists()
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_finished_run_has_nothing_to_go_on_with(self, tmp_path: Path) -> None:
         target = look_like_a_run(tmp_path / "run")
         with pytest.raises(
@@ -180,6 +188,7 @@ class TestUnfinishedRun:
             assert checkpoint.exists()
         assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_what_a_killed_process_left_is_removed(self, tmp_path: Path) -> None:
         """And nothing that only resembles it."""
         others = [".run.0123456", ".run.0123456g", ".other.01234567", ".run.01234567.old", "run.01234567"]

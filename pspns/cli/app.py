@@ -43,6 +43,7 @@ app = typer.Typer(
 
 RunFolders = Annotated[list[Path], typer.Argument(metavar="DIR…", help="Folders that `pspns train` wrote.")]
 OneRun = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `pspns train` wrote.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file in --out if there is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -186,22 +187,24 @@ def recommend(
     k: Annotated[int, typer.Option("--k", "-k", min=1, help="How many items.")] = 10,
     exclude: Annotated[str, typer.Option(help="Leave out items known from: all, train, none.")] = "all",
     out: Annotated[Path | None, typer.Option(help="Write a .parquet or .csv file instead of a table.")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Recommend items to one user, a new one, or everybody."""
     from pspns.cli.recommend import recommend_and_show
 
-    recommend_and_show(folder, user, items, everybody, k, exclude, out)
+    recommend_and_show(folder, user, items, everybody, k, exclude, out, overwrite=overwrite)
 
 
 @app.command(cls=Command)
 def report(
     folders: RunFolders,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    overwrite: Overwrite = False,
 ) -> None:
     """Write one self-contained HTML page about one or several runs."""
     from pspns.cli.report import write_report
 
-    write_report(folders, out)
+    write_report(folders, out, overwrite=overwrite)
 
 
 @app.command(name="list", cls=Command)

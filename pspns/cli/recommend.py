@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from pspns.cli.output_file import check_free
 from pspns.cli.screen import say, show_table
 from pspns.errors import SettingsError
 from pspns.recommender import check_request
@@ -14,7 +15,15 @@ from pspns.run_folder import open_model
 
 
 def recommend_and_show(
-    folder: Path, user: str | None, items: str | None, everybody: bool, k: int, exclude: str, out: Path | None
+    folder: Path,
+    user: str | None,
+    items: str | None,
+    everybody: bool,
+    k: int,
+    exclude: str,
+    out: Path | None,
+    *,
+    overwrite: bool,
 ) -> None:
     """A table on the terminal, or a file."""
     if everybody == (user is not None or items is not None):
@@ -25,6 +34,8 @@ def recommend_and_show(
         raise SettingsError(f"--out must end in .parquet or .csv, got {out}")
     if out is not None and not out.absolute().parent.is_dir():
         raise SettingsError(f"cannot write {out}: there is no folder {out.absolute().parent}")
+    if out is not None:
+        check_free(out, overwrite=overwrite)
     check_request(k, exclude)
     found = open_model(folder).recommend(user, items=None if items is None else items.split(","), k=k, exclude=exclude)
     _explain(found, "the new user" if user is None else f"user '{user}'", everybody=everybody)
@@ -36,6 +47,8 @@ def recommend_and_show(
     else:
         _write(found, out)
         say(f"wrote {len(found):,} rows to {out}")
+        if out.suffix == ".csv":
+            _explain_apostrophes(found)
 
 
 def _explain(found: pl.DataFrame, whom: str, *, everybody: bool) -> None:
@@ -52,17 +65,35 @@ def _explain(found: pl.DataFrame, whom: str, *, everybody: bool) -> None:
                 say(f"nothing is known of {whom}: falling back to what is popular")
 
 
+def _explain_apostrophes(found: pl.DataFrame) -> None:
+    """Say how many ids a CSV file does not hold as they are."""
+    texts = [found[column].unique() for column in ("user", "item") if found[column].dtype == pl.String]
+    n_changed = sum(int(text.str.contains(_FORMULA).sum()) for text in texts)
+    if n_changed:
+        ids = "1 id begins" if n_changed == 1 else f"{n_changed:,} ids begin"
+        say(f"{ids} as a formula does: a ' stands in front there; write .parquet to have ids as they are")
+
+
 def _write(found: pl.DataFrame, out: Path) -> None:
     partial = out.with_name(f".{out.name}.partial")
     try:
         with partial.open("wb") as file:
             if out.suffix == ".csv":
-                found.write_csv(file)
+                found.with_columns(_harmless(pl.col(pl.String))).write_csv(file)
             else:
                 found.write_parquet(file)
         partial.replace(out)
-    except OSError as error:
-        raise SettingsError(f"cannot write {out}: {error.strerror or error}") from error
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise SettingsError(f"cannot write {out}: {getattr(error, 'strerror', None) or error}") from error
     finally:
         with suppress(OSError):
             partial.unlink()
+
+
+# What spreadsheets take for the beginning of a formula, full-width twins included (OWASP, "CSV injection").
+_FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
+
+
+def _harmless(text: pl.Expr) -> pl.Expr:
+    """Text that a spreadsheet shows and does not compute."""
+    return pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text).name.keep()

@@ -247,6 +247,7 @@ class TestRefusals:
         assert "rank must be at most min(n_users, n_items) = 40, got 1000" in done.err
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_only_a_build_is_overwritten_and_only_if_asked(self, build: Cli, clicks_file: Path, tmp_path: Path) -> None:
         words = ("--data", clicks_file)
         assert build(*words).code == 0
@@ -262,6 +263,7 @@ class TestRefusals:
         assert done.code == 2
         assert "it holds mine.txt, which no build wrote" in done.err
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_run_is_no_build_and_a_build_no_run(
         self, build: Cli, command: Cli, clicks_file: Path, tmp_path: Path
     ) -> None:
@@ -276,6 +278,7 @@ class TestRefusals:
         assert done.code == 2
         assert "it has no result.json, so it is no run" in done.err
 
+    @pytest.mark.promise("full-disk-and-signals")
     def test_stopping_leaves_nothing(
         self, build: Cli, clicks_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

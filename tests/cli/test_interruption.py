@@ -14,6 +14,7 @@ def watch(step: int, last_step: int, evaluation: Evaluation | None) -> None:
     """Nothing to see."""
 
 
+@pytest.mark.promise("full-disk-and-signals")
 @pytest.mark.parametrize("number", SIGNALS)
 class TestSignals:
     def test_outside_training_the_first_stops(self, number: signal.Signals) -> None:
@@ -52,6 +53,7 @@ class TestSignals:
                 signal.raise_signal(number)
 
 
+@pytest.mark.promise("full-disk-and-signals")
 def test_asked_for_in_the_last_step_it_stops_after_it() -> None:
     with Interruption() as interruption:
         tell = interruption.watch_too(watch)

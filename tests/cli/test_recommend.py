@@ -110,7 +110,23 @@ def test_data_errors(command: Cli, fitted: Callable[[str], Any]) -> None:
 
 def test_a_file_that_cannot_be_written(command: Cli, fitted: Callable[[str], Any], tmp_path: Path) -> None:
     (tmp_path / "lists.csv").mkdir()
-    done = command("recommend", fitted("popular").folder, "--all", "--out", tmp_path / "lists.csv")
+    done = command("recommend", fitted("popular").folder, "--all", "--out", tmp_path / "lists.csv", "--overwrite")
     assert done.code == 2
-    assert "cannot write" in done.err
+    assert "is a folder; give --out the name of a file" in done.err
     assert list(tmp_path.iterdir()) == [tmp_path / "lists.csv"]
+
+
+@pytest.mark.promise("nothing-overwritten")
+@pytest.mark.parametrize("words", ["recommend {run} --all --out {out}.csv", "report {run} --out {out}.html"])
+def test_a_file_that_is_there_is_replaced_only_if_asked(
+    command: Cli, fitted: Callable[[str], Any], tmp_path: Path, words: str
+) -> None:
+    asked = words.format(run=fitted("popular").folder, out=tmp_path / "out").split()
+    out = Path(asked[-1])
+    out.write_text("mine")
+    refused = command(*asked)
+    assert refused.code == 2
+    assert "exists already; give --overwrite to replace it" in refused.err
+    assert out.read_text() == "mine"
+    assert command(*asked, "--overwrite").code == 0
+    assert out.read_text() != "mine"

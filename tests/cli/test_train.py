@@ -196,6 +196,7 @@ class TestRefusals:
         assert done.code == 2
         assert "--out" in done.err
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_place_that_is_taken(self, command: Cli, tmp_path: Path, clicks_file: Path) -> None:
         taken = tmp_path / "run"
         taken.mkdir()
@@ -208,6 +209,7 @@ class TestRefusals:
         assert "it has no result.json, so it is no run" in done.err
         assert (taken / "mine.txt").read_text() == "mine"
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_overwriting_a_run(self, command: Cli, tmp_path: Path, clicks_file: Path) -> None:
         words = ("train", "--data", clicks_file, "--out", tmp_path / "run", "--model", "popular", "--no-baselines")
         assert command(*words).code == 0
@@ -238,6 +240,7 @@ def test_parse_rest() -> None:
         parse_rest(["--a", "1", "--a=2"])
 
 
+@pytest.mark.promise("full-disk-and-signals")
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_being_stopped_in_the_midst_of_training(tmp_path: Path, number: signal.Signals, exit_code: int) -> None:
     out = tmp_path / "new" / "run"

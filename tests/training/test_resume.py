@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,12 @@ from typing import Any
 
 import pytest
 import torch
+from promises import CaseCounter
 from torch import Tensor
 from toy import make_world, toy_world
 
 from pspns.components import find_part, part_names
+from pspns.errors import PspnsError
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.repeated import RepeatedPositives
 from pspns.rng import ReplicaStream
@@ -296,6 +299,57 @@ def test_a_long_history_does_not_fill_the_notes(tmp_path: Path) -> None:
     assert latest is not None
     assert latest.tensors["stopping/history"].numel() > 10_000
     assert len(repr(latest.notes)) < 1_000
+
+
+def damaged(good: bytes, earlier: bytes, rng: random.Random) -> bytes:
+    """Other bytes than the good ones, as a disk or a power cut might leave them."""
+    content, place, size = bytearray(good), rng.randrange(len(good)), rng.choice((16, 512, 4096))
+    match rng.choice(("bits", "cut", "torn", "zeros", "foreign", "longer")):
+        case "bits":
+            for _ in range(rng.randint(1, 8)):
+                content[rng.randrange(len(good))] ^= 1 << rng.randrange(8)
+        case "cut":
+            del content[place:]
+        case "torn":  # the rest is what was written there before
+            content[place:] = earlier[place:]
+        case "zeros":  # sectors that were never written
+            start = place - place % size
+            content[start : start + size] = bytes(len(content[start : start + size]))
+        case "foreign":
+            content[place : place + size] = rng.randbytes(len(content[place : place + size]))
+        case "longer":
+            content += rng.randbytes(size)
+    return bytes(content) if content != good else damaged(good, earlier, rng)
+
+
+@pytest.mark.promise("damaged-checkpoints", cases=1000)
+def test_a_damaged_checkpoint_is_never_used(tmp_path: Path, case_counter: CaseCounter) -> None:
+    checkpoints, rng = Checkpoints(tmp_path, {}), random.Random(0)
+    Training(model="lightgcn").run(Saving(checkpoints, 0))
+    older, newer = sorted(tmp_path.iterdir())
+    good = {path: path.read_bytes() for path in (older, newer)}
+    newer.unlink()
+    expected = checkpoints.latest(pytest.fail)
+    assert expected is not None
+    for case in range(case_counter.planned):
+        are_both = case % 10 == 9
+        newer.write_bytes(damaged(good[newer], good[older], rng))
+        older.write_bytes(damaged(good[older], good[newer], rng) if are_both else good[older])
+        said: list[str] = []
+        if are_both:
+            with pytest.raises(PspnsError, match="no checkpoint is whole") as caught:
+                Checkpoints(tmp_path, {}).latest(said.append)
+            assert all(f"{path}: " in str(caught.value) for path in good)
+            assert not said
+        else:
+            found = Checkpoints(tmp_path, {}).latest(said.append)
+            assert found is not None
+            assert (found.step, found.notes) == (expected.step, expected.notes)
+            assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
+            (words,) = said
+            assert words.startswith(f"{newer}: ")
+            assert words.endswith(f"the older {older.name} is used instead")
+        case_counter.count()
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
