@@ -83,8 +83,8 @@ PROMISES = {
         "and a terminal would read it.",
     ),
     "malformed-files": Promise(
-        "A data file that cannot be understood is refused with one error that names the file, and line and column where "
-        "the format has them, says what was found and expected, and what to do. Nothing is half loaded.",
+        "A data file that cannot be understood is refused with one error that names the file, and line and column "
+        "where the format has them, says what was found and expected, and what to do. Nothing is half loaded.",
         "Files written by hand, spoilt in the ways that exports, editors, disks and strangers spoil them; some of them "
         "are odd and still to be read, and then every pair is compared.",
     ),

@@ -9,9 +9,9 @@ from promises import PROMISES, ROOT, Cases, Marked
 
 COMMAND = "python -m pytest --collect-only -q --reliability-page=docs/reliability.md"
 
-GPU_SPREAD = """Measured on one H200 (torch 2.11, MovieLens-1M, embedding size 64, one seed, ten runs each): MF after 20,000
-steps and LightGCN after 5,000, in float32 and in mixed precision, came out with the same bits all ten times; the spread
-was nothing."""
+GPU_SPREAD = """Measured on one H200 (torch 2.11, MovieLens-1M, embedding size 64, one seed, ten runs each): MF after
+20,000 steps and LightGCN after 5,000, in float32 and in mixed precision, came out with the same bits all ten times; the
+spread was nothing."""
 
 BEGINNING = f"""
 Each sentence below is a promise, and each is tried in the test suite, in as many cases as the table says. One case that
@@ -20,8 +20,9 @@ test compares the two.
 """
 
 NOT_PROMISED = f"""
-**The same bits on a GPU.** {GPU_SPREAD} But torch does not promise it, another GPU or version may add up in another order,
-and a run that carries more than 256 columns side by side does: then replicas agree with those trained alone to rounding.
+**The same bits on a GPU.** {GPU_SPREAD} But torch does not promise it, another GPU or version may add up in another
+order, and a run that carries more than 256 columns side by side does: then replicas agree with those trained alone to
+rounding.
 
 **The same bits elsewhere.** Another processor, other builds of torch or numpy, and more than two threads may round
 otherwise. That is why a run goes on only with the versions and the kind of device it was begun with.
