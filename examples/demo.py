@@ -51,7 +51,7 @@ def main() -> None:
     folders = [folder for model in MODELS for folder in train(model, data, options.max_steps, options.out / model)]
     for table in tables_of(folders):
         show_comparison(table, "recall@20", (20,))
-    write_report(folders, options.out / "report.html")
+    write_report(folders, options.out / "report.html", overwrite=True)
     say(f"open {options.out / 'report.html'} in a browser to see the curves")
 
 
