@@ -48,7 +48,9 @@ def choose_columns(names: Sequence[str], asked: AskedColumns | None, source: str
     >>> choose_columns(["User ID", "movieId", "title"], None, "clicks.csv").facts()
     ("columns: user = 'User ID', item = 'movieId', no rating, no time", "columns ignored: 'title'")
     """
-    labels = tuple(repr(name) for name in names)
+    if not names:
+        raise DataError(f"{source}: there are no columns; expected one for the user and one for the item")
+    labels = tuple(_quoted(name) for name in names)
     places = {
         role: None if column is None else _place(role, column, names, source)
         for role, column in _checked_roles(asked).items()
@@ -154,7 +156,7 @@ def _place(role: str, column: str | int, names: Sequence[str], source: str) -> i
     if isinstance(column, str) and not column.isdecimal():
         close = difflib.get_close_matches(column, names, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
-        listing = _listing([repr(name) for name in names])
+        listing = _listing([_quoted(name) for name in names])
         raise DataError(f"{source}: no column {column!r} (asked for as the {role}); columns: {listing}{hint}")
     return _position(role, column, len(names), source)
 
@@ -178,10 +180,10 @@ def _guess(role: str, names: Sequence[str], free: Sequence[int], source: str) ->
     for known in _KNOWN[role]:
         found = [place for place in free if _plain(names[place]) in known]
         if len(found) > 1:
-            candidates = " and ".join(repr(names[place]) for place in found)
+            candidates = " and ".join(_quoted(names[place]) for place in found)
             raise DataError(
-                f"{source}: columns {candidates} could all be the {role}. Set columns={{'{role}': NAME}} "
-                f"(on the command line: --columns {role}=NAME)"
+                f"{source}: columns {candidates} could all be the {role}. Set columns={{'{role}': NAME}}, or its "
+                f"position counted from 0 (on the command line: --columns {role}=NAME)"
             )
         if found:
             return found[0]
@@ -201,6 +203,10 @@ def _complete(places: Mapping[str, int | None], labels: tuple[str, ...], source:
             roles = " and ".join(role for role in ROLES if columns.place(role) == place)
             raise DataError(f"{source}: column {labels[place]} cannot be {roles} at once; mend columns")
     return columns
+
+
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= 80 else f"{name[:79]}…")
 
 
 def _listing(labels: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,8 @@ LONGEST_ID = 4096  # characters; longer ones are text that was taken for an id
 # Rows that wait until they are merged into the pairs: some at least, and as many as there are pairs, so that
 # merging costs each row the same however many there are.
 _MERGE_AFTER_ROWS = 1_000_000
+
+_CODE_BITS, _CODE_MASK = np.uint64(32), np.uint64(2**32 - 1)
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ def gather(tables: Sequence[Table], *, min_rating: float | None = None) -> Gathe
     _refuse_odd_ids(tables, "item", items)
     user_ids, user_places = users.in_order()
     item_ids, item_places = items.in_order()
+    del users, items  # they are as large as all ids
     collected = [pairs.in_places(user_places, item_places) for pairs in merged]
-    times, facts = _in_seconds([pairs.times for pairs in collected])
+    times, facts = _in_seconds([pairs.times for pairs in collected], [pairs.is_unit_known for pairs in merged])
     in_seconds = [replace(pairs, times=values) for pairs, values in zip(collected, times, strict=True)]
     return Gathered(user_ids, item_ids, in_seconds, facts)
 
@@ -117,6 +121,7 @@ def _read(table: Table, users: IdNumbers, items: IdNumbers, min_rating: float | 
         check.rows_before += piece.height
     if check.rows_before == 0:
         raise DataError(f"{table.source}: there are no rows; expected at least one interaction")
+    merging.is_unit_known = check.time_form is not None and check.time_form.is_unit_known
     return merging
 
 
@@ -136,18 +141,20 @@ class _Checked:
         return self._converted(as_numbers, piece, "rating", expected).to_numpy()
 
     def times(self, piece: pl.DataFrame) -> Floats:
-        form = self.time_form or find_time_form(piece["time"], self.table.time_format)
+        form = self.time_form or find_time_form(_plain(piece["time"]), self.table.time_format)
         self.time_form = form
         expected = (
             "expected a time: in all rows a number, or in all a date such as 2024-05-31 18:30:00; set time_format for "
             "other forms, such as %d/%m/%Y"
+            if self.table.time_format is None
+            else f"expected a time written as time_format says: {self.table.time_format}"
         )
         return self._converted(form.read, piece, "time", expected).to_numpy()
 
     def _converted(
         self, convert: Callable[[pl.Series], pl.Series], piece: pl.DataFrame, role: str, expected: str
     ) -> pl.Series:
-        column = piece[role].alias(self.table.labels[role])
+        column = _plain(piece[role]).alias(self.table.labels[role])
         try:
             values = convert(column)
         except DataError as error:
@@ -168,6 +175,7 @@ class _Merging:
     n_rows: int = 0
     n_low: int = 0
     ratings: tuple[Floats, Ints] | None = None
+    is_unit_known: bool = False  # of the times
     _pairs: list[NDArray[np.uint64]] = field(default_factory=list)  # the first is merged
     _times: list[Floats] = field(default_factory=list)
     _n_merged: int = 0
@@ -176,7 +184,7 @@ class _Merging:
     _item_rows: _Counts = field(default_factory=lambda: _Counts())
 
     def add(self, users: Codes, items: Codes, times: Floats | None) -> None:
-        self._pairs.append((users.astype(np.uint64) << np.uint64(32)) | items)
+        self._pairs.append((users.astype(np.uint64) << _CODE_BITS) | items)
         if times is not None:
             self._times.append(times)
         self.n_rows += len(users)
@@ -196,15 +204,24 @@ class _Merging:
     def in_places(self, user_places: Ints, item_places: Ints) -> Collected:
         """With the numbers that the ids have in their order instead of those of their arrival."""
         self._merge()
-        pairs, times = self._pairs[0], self._times[0] if self._times else None
-        users = user_places[pairs >> np.uint64(32)]
-        items = item_places[pairs & np.uint64(2**32 - 1)]
-        keys = users * len(item_places) + items
-        order = np.argsort(keys)
+        pairs, times = self._pairs.pop(), self._times.pop() if self._times else None
+        # Step by step and in place: the pairs are what fills the memory.
+        keys = user_places[pairs >> _CODE_BITS]
+        keys *= len(item_places)
+        keys += item_places[pairs & _CODE_MASK]
+        del pairs
+        if times is None:
+            keys.sort()
+        else:
+            order = np.argsort(keys)
+            keys, times = keys[order], times[order]
+            del order
+        users = keys // len(item_places)
+        keys -= users * len(item_places)
         return Collected(
-            users[order],
-            items[order],
-            None if times is None else times[order],
+            users,
+            keys,
+            times,
             self.n_rows,
             self.n_low,
             self.ratings,
@@ -213,19 +230,22 @@ class _Merging:
         )
 
     def _merge(self) -> None:
-        pairs = np.concatenate(self._pairs) if self._pairs else np.empty(0, np.uint64)
+        pairs = _joined(self._pairs, np.uint64)
         if self._times:
+            times = _joined(self._times, np.float64)
             order = np.argsort(pairs)
             pairs = pairs[order]
-            first = _is_first(pairs)
-            # The earliest counts: a later repeat must not move a pair in time.
-            times = np.concatenate(self._times)[order]
-            self._times = [np.minimum.reduceat(times, np.flatnonzero(first))] if len(times) else [times]
+            times = times[order]
+            del order
+            first = np.flatnonzero(_is_first(pairs))
+            # The earliest: a later repeat must not move a pair in time.
+            self._times.append(np.minimum.reduceat(times, first))
+            pairs = pairs[first]
         else:
             pairs.sort()
-            first = _is_first(pairs)
-        self._pairs = [pairs[first]]
-        self._n_merged, self._n_waiting = len(self._pairs[0]), 0
+            pairs = pairs[_is_first(pairs)]
+        self._pairs.append(pairs)
+        self._n_merged, self._n_waiting = len(pairs), 0
 
 
 class _Counts:
@@ -240,6 +260,13 @@ class _Counts:
         self.values = counts
 
 
+def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    """One array of all, which leaves the list empty."""
+    joined = np.concatenate(parts) if parts else np.empty(0, dtype)
+    parts.clear()
+    return joined
+
+
 def _moved(counts: _Counts, places: Ints) -> Ints:
     moved = np.zeros(len(places), np.int64)
     moved[places[: len(counts.values)]] = counts.values
@@ -252,15 +279,18 @@ def _is_first(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return first
 
 
-def _in_seconds(times: list[Floats | None]) -> tuple[list[Floats | None], tuple[str, ...]]:
-    """All in one unit: what the largest table says holds for the others."""
-    present = [part for part in times if part is not None]
-    if not present:
+def _in_seconds(times: list[Floats | None], are_units_known: list[bool]) -> tuple[list[Floats | None], tuple[str, ...]]:
+    """All in one unit: what the largest table of numbers says holds for the others."""
+    numbers = [part for part, known in zip(times, are_units_known, strict=True) if part is not None and not known]
+    if not numbers:
         return times, ()
-    unit = find_unit(max(present, key=len))
+    unit = find_unit(max(numbers, key=len))
     if unit.per_second == 1:
         return times, ()
-    in_seconds = [None if part is None else part / unit.per_second for part in times]
+    in_seconds = [
+        part if part is None or known else part / unit.per_second
+        for part, known in zip(times, are_units_known, strict=True)
+    ]
     return in_seconds, (f"times read as {unit.name} since 1970",)
 
 
@@ -273,10 +303,12 @@ def _refuse_odd_ids(tables: Sequence[Table], role: str, numbers: IdNumbers) -> N
     for table in tables:
         for row, found in _rows(table, role):
             if found == wanted:
-                problem = "holds a zero byte" if "\0" in wanted else f"is {len(wanted):,} characters long"
+                has_zero = "\0" in wanted
+                problem = "holds a zero byte" if has_zero else f"is {len(wanted):,} characters long"
+                advice = "if the file is UTF-16, set encoding" if has_zero else "make sure that the column holds ids"
                 raise DataError(
                     f"{table.source}, {table.where(row)}: column {table.labels[role]} {problem}; expected an id of at "
-                    f"most {LONGEST_ID:,} characters"
+                    f"most {LONGEST_ID:,} characters; {advice}"
                 )
 
 
@@ -285,6 +317,10 @@ def _rows(table: Table, role: str) -> Iterator[tuple[int, object]]:
     for piece in table.pieces():
         yield from enumerate(piece[role], start=rows_before)
         rows_before += piece.height
+
+
+def _plain(column: pl.Series) -> pl.Series:
+    return column.cast(pl.String) if isinstance(column.dtype, pl.Categorical | pl.Enum) else column
 
 
 def _is_what(value: object) -> str:

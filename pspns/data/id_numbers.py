@@ -19,25 +19,20 @@ class IdNumbers:
         self._dtype = pl.Categorical(pl.Categories.random())
         # polars forgets the categories once no column uses them.
         self._keeps_them = pl.Series([], dtype=pl.String).cast(self._dtype)
-        self._texts: list[pl.Series] = []  # of each piece those not met before, in the order of their numbers
         self._n_ids = 0
         self._are_whole = True  # every column so far held whole numbers, not text
 
     def number(self, ids: pl.Series) -> Codes:
         """The number of each id; `ids` come from `as_id_column` and hold no null."""
         self._are_whole &= ids.dtype.is_integer()
-        texts = ids.cast(pl.String)
-        codes = texts.cast(self._dtype).to_physical().to_numpy()
-        fresh = np.flatnonzero(codes >= self._n_ids)
-        if len(fresh):
-            _, first = np.unique(codes[fresh], return_index=True)
-            self._texts.append(texts[fresh[first]])
-            self._n_ids += len(first)
+        codes = ids.cast(pl.String).cast(self._dtype).to_physical().to_numpy()
+        self._n_ids = max(self._n_ids, int(codes.max(initial=0)) + 1) if len(codes) else self._n_ids
         return codes
 
     def texts(self) -> pl.Series:
         """Every id as text, by its number."""
-        return pl.concat(self._texts) if self._texts else pl.Series([], dtype=pl.String)
+        # From the categories, not kept from the pieces: a text that is cut out of a piece holds all of it in memory.
+        return pl.Series(np.arange(self._n_ids, dtype=np.uint32)).cat.to(self._dtype).cast(pl.String)
 
     def in_order(self) -> tuple[Ids, Ints]:
         """The ids in the order of `order_ids`, and the place of each number among them."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from pspns.data.interactions import Floats
 from pspns.data.series import as_numbers
+from pspns.errors import DataError, SettingsError
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class TimeForm:
     """One way to write times; `read` gives Float64, null where a value is not written so."""
 
     read: Callable[[pl.Series], pl.Series]
+    is_unit_known: bool = True  # dates tell their unit; numbers do not
 
 
 def find_time_form(column: pl.Series, asked: str | None) -> TimeForm:
@@ -24,14 +26,13 @@ def find_time_form(column: pl.Series, asked: str | None) -> TimeForm:
     if asked is not None:
         return TimeForm(lambda texts: _parsed(texts, asked))
     if isinstance(column.dtype, pl.Date | pl.Datetime):
-        return TimeForm(lambda moments: _seconds(moments.cast(pl.Datetime("us")) if _is_date(moments) else moments))
-    if column.dtype != pl.String:
-        return TimeForm(as_numbers)
-    texts = column.str.strip_chars()
-    for pattern, form in _FORMS:
-        if texts.str.contains(pattern).any():
-            return form
-    return TimeForm(as_numbers)
+        return TimeForm(_seconds)
+    if column.dtype == pl.String:
+        texts = column.str.strip_chars()
+        for pattern, form in _FORMS:
+            if texts.str.contains(pattern).any():
+                return form
+    return TimeForm(as_numbers, is_unit_known=False)
 
 
 @dataclass(frozen=True)
@@ -72,19 +73,26 @@ def _iso(texts: pl.Series) -> pl.Series:
 
 
 def _parsed(texts: pl.Series, form: str) -> pl.Series:
-    if texts.dtype != pl.String:
+    if texts.dtype.is_integer():
         texts = texts.cast(pl.String)
+    if texts.dtype != pl.String:
+        raise DataError(f"column {texts.name} holds {texts.dtype}; time_format is for text and whole numbers")
     has_zone = "%z" in form or "%:z" in form
-    moments = texts.str.strip_chars().str.to_datetime(form, time_unit="us", strict=False, exact=True)
+    try:
+        moments = texts.str.strip_chars().str.to_datetime(form, time_unit="us", strict=False, exact=True)
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).partition("\n")[0]
+        raise SettingsError(f"time_format cannot be {form!r}: {reason}") from error
     return _seconds(moments if has_zone else moments.dt.replace_time_zone("UTC"))
 
 
-def _is_date(moments: pl.Series) -> bool:
-    return moments.dtype == pl.Date
-
-
 def _seconds(moments: pl.Series) -> pl.Series:
-    return moments.dt.epoch("us").cast(pl.Float64) / 1e6
+    # By their numbers: polars does not know what to do with moments that lie beyond its calendar.
+    numbers = moments.to_physical()
+    if isinstance(moments.dtype, pl.Datetime):
+        microseconds = numbers // 1000 if moments.dtype.time_unit == "ns" else numbers
+        return microseconds.cast(pl.Float64) / (1e3 if moments.dtype.time_unit == "ms" else 1e6)
+    return numbers.cast(pl.Float64) * 86_400
 
 
 # Forms that can be told from a single value: ISO 8601; Amazon's "05 31, 2024"; C's ctime, without and with a zone.

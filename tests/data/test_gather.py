@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from guards import guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,3 +133,12 @@ class TestIdNumbers:
         one, other = IdNumbers(), IdNumbers()
         one.number(pl.Series(["a", "b"]))
         assert other.number(pl.Series(["b", "a"])).tolist() == [0, 1]
+
+    def test_texts_do_not_keep_the_pieces_they_came_in(self):
+        numbers = IdNumbers()
+        with guarded("40 pieces of 10 MB"):
+            for piece in range(40):
+                usual = "a user with a long name " + pl.Series(np.arange(200_000) % 50).cast(pl.String)
+                fresh = pl.Series([f"another one, from piece {piece}"])
+                numbers.number(pl.concat([usual, fresh], rechunk=True))
+        assert len(numbers.texts()) == 50 + 40

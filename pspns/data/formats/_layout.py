@@ -46,12 +46,17 @@ class Layout:
     separator: str
     has_quotes: bool
     has_header: bool
-    first_row: list[str]  # its cells; where they are names, without the types that RecBole writes behind
+    first_row: list[str]  # its cells as they are written
     first_line: int  # where that row stands, from 1: blank lines may come before it
 
     @property
     def width(self) -> int:
         return len(self.first_row)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns, without the types that RecBole writes behind."""
+        return [_without_type(cell) for cell in self.first_row]
 
     def line_of(self, row: int) -> str:
         """Where a row of the table, counted from 0, stands in the file."""
@@ -75,18 +80,26 @@ def separator_name(separator: str) -> str:
 
 
 def find_layout(file: TextFile, how: Reading) -> Layout:
-    file.refuse_other_encodings()
-    head = _head(file)
+    file.check_whole()
+    file.refuse_other_kinds()
+    head = file.head(_HEAD_LINES)
+    if not any(line.strip() for line in head):
+        found = f"the first {len(head)} lines are blank" if _is_cut(head) else "the file is empty"
+        raise DataError(f"{file}: {found}; expected lines with a user and an item")
     first_line = 1 + sum(1 for _ in itertools.takewhile(lambda line: not line.strip("\r\n"), head))
-    if first_line > len(head):
-        raise DataError(f"{file}: the file is empty; expected lines with a user and an item")
-    if any("\0" in line for line in head):
-        raise DataError(f"{file}: the file has zero bytes, so it is not UTF-8 text; save it as UTF-8")
+    for number, line in enumerate(head, start=1):
+        if "\0" in line:
+            raise DataError(
+                f"{file}, line {number}: has zero bytes, so the file is not UTF-8 text; set encoding if it is UTF-16 "
+                "(on the command line: --encoding utf-16), or save it as UTF-8"
+            )
     separator = (
         asked_separator(how.separator)
         or consistent_separator(file)
         or _any_separator(file, head[first_line - 1], first_line)
     )
+    if len(separator) > 1:
+        _refuse_unit_separators(file, separator)
     has_quotes = any(b'"' in block for block in file.blocks())
     if has_quotes:
         # Arrow takes a quote that never closes for one huge cell: rows would vanish without a word.
@@ -97,10 +110,9 @@ def find_layout(file: TextFile, how: Reading) -> Layout:
     if header is None and unpacked_name(file.path).suffix.lower() == ".inter" and any(":" in cell for cell in cells):
         _check_recbole_header(cells, f"{file}, line {first_line}")
         header = True
-    names = [_without_type(cell) for cell in cells]
     if header is None:
-        header = _is_header(names, how.columns, f"{file}, line {first_line}")
-    return Layout(file, separator, has_quotes, header, names if header else cells, first_line)
+        header = _is_header([_without_type(cell) for cell in cells], how.columns, f"{file}, line {first_line}")
+    return Layout(file, separator, has_quotes, header, cells, first_line)
 
 
 def asked_separator(asked: str | None) -> str | None:
@@ -123,7 +135,7 @@ def asked_separator(asked: str | None) -> str | None:
 
 def consistent_separator(file: TextFile) -> str | None:
     """The separator that cuts each of the first lines into equally many cells, two or more, if any does."""
-    head = _head(file)
+    head = file.head(_HEAD_LINES)
     widths = {separator: _common_width(head, separator) for separator in _candidates(file.path)}
     fitting = {separator: width for separator, width in widths.items() if width is not None}
     promised = _promised(file.path)
@@ -157,8 +169,17 @@ def _cells(lines: Iterable[str], separator: str, *, strict: bool = False) -> Any
     return csv.reader(replaced, delimiter=UNIT_SEPARATOR, strict=strict)
 
 
-def _head(file: TextFile) -> list[str]:
-    return list(itertools.islice(file.lines(), _HEAD_LINES))
+def _is_cut(head: list[str]) -> bool:
+    return len(head) == _HEAD_LINES or sum(map(len, head)) > LONGEST_LINE
+
+
+def _refuse_unit_separators(file: TextFile, separator: str) -> None:
+    if any(UNIT_SEPARATOR.encode() in block for block in file.blocks()):
+        line = next(number for number, line in enumerate(file.lines(), start=1) if UNIT_SEPARATOR in line)
+        raise DataError(
+            f"{file}, line {line:,}: holds the control character 0x1f, which cannot stand in a file whose columns are "
+            f"separated by {separator_name(separator)}; leave it out"
+        )
 
 
 def _promised(path: Path) -> str | None:
@@ -175,7 +196,7 @@ def _common_width(head: list[str], separator: str) -> int | None:
         widths = [len(row) for row in _cells(head, separator) if row]
     except csv.Error:
         return None
-    if len(head) == _HEAD_LINES and len(widths) > 1:
+    if _is_cut(head) and len(widths) > 1:
         widths.pop()  # its quotes may close below the head
     return widths[0] if len(set(widths)) == 1 and widths[0] > 1 else None
 

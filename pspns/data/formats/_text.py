@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
+import itertools
+import lzma
+import os
+import re
+import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,10 +28,23 @@ PACKED = (".gz", ".zst", ".zip")
 LONGEST_LINE = 4 << 20  # bytes; a longer one is no line of a table, and would be held whole
 
 # Text packs three to twenty times; a thousand times is a file made to fill a memory or a disk.
-_UNPACKED_FREELY = 256 << 20
+_UNPACKED_FREELY = 64 << 20
 _UNPACKED_PER_BYTE = 200
 
-_UNPACKING_ERRORS = (OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError)
+# All that the decompressors and the zip module were seen to raise for damaged files.
+_UNPACKING_ERRORS = (
+    OSError,
+    EOFError,
+    ValueError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    zipfile.BadZipFile,
+)
 
 
 @dataclass(frozen=True)
@@ -37,8 +57,8 @@ class TextFile:
     def __post_init__(self) -> None:
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
-            except LookupError as error:
+                "".encode(self.encoding)  # unlike a look-up, it knows that hex is none for text
+            except (LookupError, ValueError) as error:
                 raise SettingsError(
                     f"no encoding named '{self.encoding}'; expected one that Python knows, such as utf-8, utf-16 or "
                     "latin-1"
@@ -54,13 +74,13 @@ class TextFile:
             return stream
         return cast(BinaryIO, io.BufferedReader(_Recoded(stream, self.path, self.encoding)))
 
-    def open_text(self) -> TextIO:
+    def open_text(self, errors: str = "replace") -> TextIO:
         """Lines as they end in the file; bytes that are not UTF-8 become �, to be complained of elsewhere."""
         raw = io.BufferedReader(cast(io.RawIOBase, self.open_bytes()))
-        return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline="")
+        return io.TextIOWrapper(raw, encoding="utf-8-sig", errors=errors, newline="")
 
-    def lines(self) -> Iterator[str]:
-        with closing(self.open_text()) as text:
+    def lines(self, errors: str = "replace") -> Iterator[str]:
+        with errors_name(self.path), closing(self.open_text(errors)) as text:
             for number, line in enumerate(iter(lambda: text.readline(LONGEST_LINE), ""), start=1):
                 if len(line) == LONGEST_LINE:
                     raise DataError(
@@ -69,48 +89,87 @@ class TextFile:
                     )
                 yield line
 
+    def head(self, n_lines: int) -> list[str]:
+        """The first lines: so many, or fewer where they are long."""
+        head: list[str] = []
+        n_characters = 0
+        for line in itertools.islice(self.lines(), n_lines):
+            head.append(line)
+            n_characters += len(line)
+            if n_characters > LONGEST_LINE:
+                break
+        return head
+
     def blocks(self) -> Iterator[bytes]:
-        with closing(self.open_bytes()) as stream:
+        with errors_name(self.path), closing(self.open_bytes()) as stream:
             yield from iter(lambda: stream.read(1 << 20), b"")
 
-    def refuse_other_encodings(self) -> None:
-        """UTF-16 and UTF-32 begin with marks that no other text begins with."""
-        with closing(open_bytes(self.path)) as stream:
-            begin = stream.read(4)
-        found = next((name for mark, name in _MARKS.items() if begin.startswith(mark)), None)
-        if found and self.encoding is None:
-            raise DataError(
-                f"{self}: the file is {found}, not UTF-8; set encoding to {found.lower()} (on the command line: "
-                f"--encoding {found.lower()}), or save it as UTF-8"
-            )
+    def check_whole(self) -> None:
+        """Read a packed file to its end, so that damage, or a size made to do harm, shows before all else."""
+        if self.path.suffix.lower() in PACKED or archive_of(self.path):
+            for _ in self.blocks():
+                pass
+
+    def refuse_other_kinds(self) -> None:
+        """UTF-16, UTF-32 and packed files begin with marks that no UTF-8 text begins with."""
+        if self.encoding is not None:
+            return
+        with errors_name(self.path), closing(open_bytes(self.path)) as stream:
+            begin = stream.read(8)
+        for mark, name in _ENCODING_MARKS.items():
+            if begin.startswith(mark):
+                raise DataError(
+                    f"{self}: the file is {name}, not UTF-8; set encoding to {name.lower()} (on the command line: "
+                    f"--encoding {name.lower()}), or save it as UTF-8"
+                )
+        for mark, (kind, advice) in _KIND_MARKS.items():
+            if begin.startswith(mark):
+                inside = "what is packed in it" if self.path.suffix.lower() in PACKED else "the file"
+                raise DataError(f"{self}: {inside} is {kind}, not text; {advice}")
 
     def not_utf8(self) -> DataError | None:
         """The error for the first line that is not UTF-8, if there is one."""
-        with closing(self.open_bytes()) as stream:
-            lines = io.BufferedReader(cast(io.RawIOBase, stream))
-            for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), b""), start=1):
-                try:
-                    line.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    return DataError(
-                        f"{self}, line {number:,}: byte {line[error.start]:#04x} is not UTF-8; expected a UTF-8 file: "
-                        "save it as one, or set encoding, such as latin-1"
-                    )
+        for number, line in enumerate(self.lines(errors="surrogateescape"), start=1):
+            if wrong := _NOT_UTF8.search(line):
+                return DataError(
+                    f"{self}, line {number:,}: byte {ord(wrong[0]) - 0xDC00:#04x} is not UTF-8; expected a UTF-8 file: "
+                    "save it as one, or set encoding, such as latin-1"
+                )
         return None
 
 
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what surrogateescape makes of such a byte
+
 # The longer marks first: that of UTF-32 begins with that of UTF-16.
-_MARKS = {
+_ENCODING_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 
+# How other files begin → what they are, and what to do.
+_KIND_MARKS = {
+    b"\x1f\x8b": ("packed by gzip", "unpack it, or let its name end in .gz"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", "unpack it, or let its name end in .zst"),
+    b"PK\x03\x04": ("a zip archive or a spreadsheet", "let an archive's name end in .zip, save a spreadsheet as CSV"),
+    b"PAR1\x15": ("Parquet", "let its name end in .parquet, or set format to parquet"),
+}
+
 
 def exists(path: Path) -> bool:
     """Does it lie there, or inside a .zip that does?"""
-    return path.exists() or archive_of(path) is not None
+    with errors_name(path):
+        return path.exists() or archive_of(path) is not None
+
+
+def check_is_file(path: Path) -> None:
+    """Pipes, devices and folders are refused: opening a pipe may wait for ever."""
+    with errors_name(path):
+        mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise DataError(f"{path}: is {kind}; expected a file, since it is read more than once")
 
 
 def archive_of(path: Path) -> tuple[Path, str] | None:
@@ -142,6 +201,7 @@ def open_bytes(path: Path) -> BinaryIO:
     """The file's content as a stream of bytes, unpacked where its suffix says it is packed."""
     packed = path.suffix.lower()
     inside = archive_of(path)
+    check_is_file(inside[0] if inside else path)
     with errors_name(path):
         if packed != ".zip" and inside is None:
             compression = {".gz": "gzip", ".zst": "zstd"}.get(packed)
@@ -163,7 +223,18 @@ def errors_name(path: Path) -> Iterator[None]:
     try:
         yield
     except _UNPACKING_ERRORS as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        # An invalid argument is what systems answer to a place before the begin of a file, as damaged archives name.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise DataError(f"{path}: cannot be read: {os.strerror(error.errno)}") from error
+        raise DataError(
+            f"{path}: cannot be read: it is damaged, locked, or not what its suffix says ({in_one_line(error)}); get "
+            "it again, or unpack it with the program that packed it"
+        ) from error
+
+
+def in_one_line(error: BaseException) -> str:
+    """What a library says, without its line ends, and not at length."""
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _only_member(archive: zipfile.ZipFile, path: Path) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 
-from pspns.data.formats._text import LONGEST_LINE, TextFile
+from pspns.data.formats._text import TextFile
 from pspns.data.table import Reading, Table
 from pspns.errors import DataError, SettingsError
 
 # None of its own: `.txt` holds tables as well, and the content decides.
 SUFFIXES = ()
 
-_BLOCK_CHARACTERS = LONGEST_LINE
+_BLOCK_CHARACTERS = 1 << 20
 _LINES_LOOKED_AT = 5_000
 # A table with broken rows must be refused, not read as users with items: where nearly all lines have the same
 # three or more cells, it is a table.
@@ -30,7 +29,8 @@ def read(path: Path, how: Reading) -> Table:
             f"{path}: lines of a user and their items have no columns; leave columns, header and separator out"
         )
     file = TextFile(path, how.encoding)
-    file.refuse_other_encodings()
+    file.check_whole()
+    file.refuse_other_kinds()
     n_lonely = n_pairs = 0
     for words in _words(file):
         pairs = words.filter(~pl.col("is_user"))
@@ -54,7 +54,7 @@ def read(path: Path, how: Reading) -> Table:
 
 def looks_like_lines(file: TextFile) -> bool:
     """Does the number of words vary from line to line, as the number of a user's items does?"""
-    head = [line.rstrip("\r\n") for line in itertools.islice(file.lines(), _LINES_LOOKED_AT)]
+    head = [line.rstrip("\r\n") for line in file.head(_LINES_LOOKED_AT)]
     lengths = Counter(len(line.split()) for line in head if line.strip())
     if not lengths:
         return False
@@ -76,8 +76,7 @@ def _pairs(file: TextFile) -> Iterator[pl.DataFrame]:
 
 def _words(file: TextFile) -> Iterator[pl.DataFrame]:
     """Every word, the line it stands on, whether it is the first there, and which one is."""
-    first_line = 1
-    for lines in _blocks_of_lines(file):
+    for first_line, lines in _blocks_of_lines(file):
         yield (
             pl.DataFrame({"word": lines}, schema={"word": pl.String})
             .with_row_index("line", offset=first_line)
@@ -87,22 +86,35 @@ def _words(file: TextFile) -> Iterator[pl.DataFrame]:
             .with_columns(is_user=pl.col("line") != pl.col("line").shift(fill_value=0))
             .with_columns(user=pl.when("is_user").then("word").forward_fill())
         )
-        first_line += len(lines)
 
 
-def _blocks_of_lines(file: TextFile) -> Iterator[list[str]]:
+def _blocks_of_lines(file: TextFile) -> Iterator[tuple[int, list[str]]]:
+    """Some lines, and the number of the first; a long line comes alone, as several of the same user."""
     block: list[str] = []
     n_characters = 0
-    for line in file.lines():
+    for number, line in enumerate(file.lines(), start=1):
         if "�" in line and (error := file.not_utf8()):
             raise error
+        if n_characters + len(line) > _BLOCK_CHARACTERS and block:
+            yield number - len(block), block
+            block, n_characters = [], 0
+        if len(line) > _BLOCK_CHARACTERS:
+            yield from ((number, [part]) for part in _cut(line))
+            continue
         block.append(line)
         n_characters += len(line)
-        if n_characters > _BLOCK_CHARACTERS:
-            yield block
-            block, n_characters = [], 0
     if block:
-        yield block
+        yield number + 1 - len(block), block
+
+
+def _cut(line: str) -> Iterator[str]:
+    user, _, items = line.replace("\t", " ").strip(" \r\n").partition(" ")
+    if not items:
+        yield user
+    while items := items.lstrip(" "):
+        end = items.find(" ", _BLOCK_CHARACTERS)
+        part, items = (items, "") if end < 0 else (items[:end], items[end:])
+        yield f"{user} {part}"
 
 
 def _line_of(file: TextFile, row: int) -> str:
