@@ -101,8 +101,8 @@ PROMISES = {
         "processes are killed, and run two at a time.",
     ),
     "archives": Promise(
-        "Reading an archive writes nothing anywhere, follows no link, and stops where it unpacks to far more than its "
-        "size.",
+        "Reading an archive writes nothing but a temporary file of its own, follows no link, and stops where it "
+        "unpacks to far more than its size.",
         "Archives with hostile names, links and sizes, damaged and encrypted ones, are read.",
     ),
 }

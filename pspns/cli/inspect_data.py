@@ -20,7 +20,7 @@ from pspns.data.findings._data import Finding, counted, percent
 from pspns.data.folder import open_parts
 from pspns.data.formats._text import exists, unpacked_name
 from pspns.data.gather import Gathered, gather
-from pspns.data.load import data_folder, find_in_data_folder, load
+from pspns.data.load import data_folder, find_in_data_folder, load, path_of
 from pspns.data.profile import Bin, Profile, TimeSpan, profile
 from pspns.data.split import GivenSplit, Part
 from pspns.data.table import Reading, Table
@@ -79,7 +79,7 @@ def check_data(asked: DataSettings, *, strict: bool, as_json: bool) -> None:
 
 def _path(asked: DataSettings) -> Path:
     source = asked.source or ""
-    path = Path(source).expanduser()
+    path = path_of(source)
     if not exists(path):
         place = data_folder(asked.folder)
         found = find_part("datasets", source)().find(place) if source in part_names("datasets") else None

@@ -6,14 +6,14 @@ import json
 import zlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pspns.components import find_part, part_name, part_names
-from pspns.data.interactions import Ids, Interactions
+from pspns.data.interactions import Ids, Interactions, order_ids
 from pspns.data.npz_files import check_npz
 from pspns.data.split import GivenSplit, Part
 from pspns.errors import DataError, unknown_name
@@ -56,7 +56,7 @@ def read_arrays(path: Path) -> Interactions | GivenSplit:
             arrays = dict(file)
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: is not a readable .npz file: {error}") from error
-    if arrays.get("format") != FORMAT:
+    if not np.array_equal(arrays.get("format", 0), FORMAT):
         raise DataError(f"{path}: was not written by pspns, or by another version; write it again with write_arrays")
     _check(arrays, path)
     interactions = Interactions(
@@ -74,23 +74,48 @@ def read_arrays(path: Path) -> Interactions | GivenSplit:
 
 
 def _check(arrays: dict[str, NDArray[Any]], path: Path) -> None:
-    """Nothing that is read later may point outside of what is there."""
-    missing = {"users", "items", "user_ids", "item_ids", "facts"} - arrays.keys()
-    if missing:
-        raise DataError(f"{path}: the arrays {', '.join(sorted(missing))} are missing; write it again")
-    pairs = [arrays[name] for name in ("users", "items", "times", "parts") if name in arrays]
-    if any(array.shape != (len(pairs[0]),) for array in pairs):
-        raise DataError(f"{path}: users, items, times and parts must be equally many; write it again")
-    for name, ids in (("users", "user_ids"), ("items", "item_ids")):
-        places = arrays[name]
-        if places.dtype != np.int64 or arrays[ids].ndim != 1 or arrays[ids].dtype.kind not in "iuU":
-            raise DataError(f"{path}: {name} or {ids} are not of the kind that pspns writes; write it again")
-        if len(places) == 0 or places.min() < 0 or places.max() >= len(arrays[ids]):
-            raise DataError(f"{path}: {name} point outside of the {len(arrays[ids]):,} {ids}; write it again")
-    if not (np.diff(arrays["users"] * len(arrays["item_ids"]) + arrays["items"]) > 0).all():
-        raise DataError(f"{path}: pairs are not in order, or repeat; write it again")
-    if "parts" in arrays and not np.isin(arrays["parts"], list(Part)).all():
-        raise DataError(f"{path}: parts are numbers other than {', '.join(str(int(p)) for p in Part)}; write it again")
+    """What `write_arrays` never writes is refused: nothing read later may point outside of what is there."""
+
+    def refuse(what: str) -> NoReturn:
+        raise DataError(f"{path}: {what}; write it again")
+
+    needed = {"users", "items", "user_ids", "item_ids", "facts", *(["source"] if "parts" in arrays else [])}
+    if missing := sorted(needed - arrays.keys()):
+        refuse(f"the array {missing[0]} is missing")
+    for name, array in arrays.items():
+        if name in _KINDS and (array.dtype.kind not in _KINDS[name][0] or array.ndim != _KINDS[name][1]):
+            refuse(f"{name} is {array.dtype} of {array.ndim} dimensions, which pspns does not write")
+    users, items = arrays["users"], arrays["items"]
+    if any(len(arrays[name]) != len(users) for name in ("items", "times", "parts") if name in arrays):
+        refuse("users, items, times and parts must be equally many")
+    if len(users) == 0:
+        refuse("there is no pair")
+    for name in ("user", "item"):
+        places, ids = arrays[f"{name}s"], arrays[f"{name}_ids"]
+        if places.dtype != np.int64 or places.min() < 0 or places.max() >= len(ids):
+            refuse(f"{name}s point outside of the {len(ids):,} {name}_ids")
+        if not np.array_equal(order_ids(np.unique(_as_before(ids))), _as_before(ids)):
+            refuse(f"{name}_ids are not in order, or repeat")
+    if not (np.diff(users * len(arrays["item_ids"]) + items) > 0).all():
+        refuse("pairs are not in order, or repeat")
+    if "times" in arrays and not np.isfinite(arrays["times"]).all():
+        refuse("times are not all finite")
+    if "parts" in arrays and not (set(np.unique(arrays["parts"]).tolist()) <= set(Part) and 0 in arrays["parts"]):
+        refuse(f"parts must be {', '.join(f'{part.value} ({part.name.lower()})' for part in Part)}, and some train")
+
+
+# Array → the kinds of its numbers or text, as numpy calls them, and its dimensions.
+_KINDS = {
+    "users": ("i", 1),
+    "items": ("i", 1),
+    "user_ids": ("iuU", 1),
+    "item_ids": ("iuU", 1),
+    "times": ("f", 1),
+    "parts": ("i", 1),
+    "facts": ("U", 1),
+    "source": ("U", 0),
+    "usual_split": ("U", 0),
+}
 
 
 def _as_split(text: str, path: Path) -> Any:
@@ -100,7 +125,7 @@ def _as_split(text: str, path: Path) -> Any:
         if name not in part_names("splits"):  # never a module's name: reading data must not import what they name
             raise unknown_name("split", name, part_names("splits"))
         return find_part("splits", name)(**settings)
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise DataError(f"{path}: usual_split is {text[:200]!r}, which is no split; write it again") from error
 
 

@@ -84,10 +84,10 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
         candidates = [
             path
             for path in files
-            if _last_word(unpacked_name(path).stem) in stems
-            and (any_suffix or unpacked_name(path).suffix.lower() in known_suffixes())
+            if _last_word(_bare(path).stem) in stems
+            and (any_suffix or path.suffix.lower() == ".zip" or _bare(path).suffix.lower() in known_suffixes())
         ]
-        exact = [path for path in candidates if unpacked_name(path).stem.lower() in stems]
+        exact = [path for path in candidates if _bare(path).stem.lower() in stems]
         candidates = exact or candidates
         if len(candidates) > 1:
             names = " and ".join(path.name for path in candidates)
@@ -101,6 +101,11 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
                 f"to split a single file, give the file itself"
             )
     return found
+
+
+def _bare(path: Path) -> Path:
+    """Without the suffix of a compression; an archive is not opened only because it lies there."""
+    return path.with_suffix("") if path.suffix.lower() == ".zip" else unpacked_name(path)
 
 
 def _last_word(stem: str) -> str:

@@ -217,7 +217,7 @@ def threshold_fact(ratings: Floats, counts: Ints, min_rating: float | None) -> s
     if min_rating is not None:
         low = int(counts[ratings < min_rating].sum())
         return f"{low:,} of {counts.sum():,} rows left out: rating below {min_rating:g}"
-    middle = (ratings.min() + ratings.max()) / 2
+    middle = ratings.min() / 2 + ratings.max() / 2  # the sum may be too large for a number
     low = int(counts[ratings < middle].sum())
     return (
         f"all {counts.sum():,} ratings count as interactions, {low:,} of them low (below {middle:g}); "

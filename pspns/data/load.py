@@ -83,7 +83,7 @@ def _read(
             f"a polars, pandas or Arrow frame, or a scipy sparse matrix"
         )
 
-    path = Path(data).expanduser()
+    path = path_of(data)
     if not exists(path):
         place, name = data_folder(folder), str(data)
         if name in part_names("datasets"):
@@ -116,6 +116,16 @@ def _without_rare(
     return leave_out_rare(data, min_user_pairs=least_user, min_item_pairs=least_item)
 
 
+def path_of(text: str | Path) -> Path:
+    """A path as users write it."""
+    if not str(text):
+        raise DataError("the name of the data is empty; expected a path or a data set's name")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:  # somebody's home who does not exist
+        raise DataError(f"{text}: {error}; give the path in full") from error
+
+
 def _first(*values: int | None) -> int:
     return next((value for value in values if value is not None), 1)
 
@@ -131,7 +141,7 @@ def _refuse(options: Mapping[str, object], what: str) -> None:
 def data_folder(folder: str | Path | None) -> Path | None:
     """Where data sets lie on this machine, if anywhere: as told, or as PSPNS_DATA says."""
     chosen = folder or os.environ.get("PSPNS_DATA")
-    return None if not chosen else Path(chosen).expanduser()
+    return None if not chosen else path_of(chosen)
 
 
 def find_in_data_folder(name: str, place: Path | None) -> Path:

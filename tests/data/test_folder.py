@@ -174,3 +174,9 @@ def test_errors_name_the_file_of_the_part(folder):
     path = folder(train__csv="user,item\n1,2\n", test__csv="user,item\n1,\n")
     with pytest.raises(DataError, match=r"test.csv, line 2: column 'item' is empty"):
         load(path)
+
+
+def test_an_archive_that_lies_there_is_left_alone(folder):
+    path = folder(train__csv="user,item\n1,2\n", test__csv="user,item\n1,3\n")
+    (path / "backup.zip").write_bytes(b"no archive")
+    assert len(load(path).interactions) == 2

@@ -174,3 +174,9 @@ def test_an_unknown_suffix_or_format_is_an_error(tmp_path, csv_file):
 
 def test_format_names_are_the_files_of_the_folder():
     assert format_names() == ["delimited", "lines", "npz", "parquet"]
+
+
+@pytest.mark.parametrize("name", ["", "~nobody-of-this-name/x.csv"])
+def test_names_that_are_none(name):
+    with pytest.raises(DataError, match="expected a path|give the path in full"):
+        load(name)
