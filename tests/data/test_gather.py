@@ -24,6 +24,7 @@ def table(*pieces: pl.DataFrame) -> Table:
 
 
 TEXTS = st.sampled_from(["7", "007", "a", "b", "10", "9", "-1", "é"])
+SMALL_NUMBERS = st.sampled_from([0, 1, 5, 999, 1000, 10_000, 70_000, 2**24 - 1]).map(str)
 PIECES = st.lists(
     st.lists(st.tuples(TEXTS, TEXTS, st.integers(1, 5), st.integers(0, 9)), min_size=1, max_size=8),
     min_size=1,
@@ -109,17 +110,43 @@ def test_odd_ids_name_their_row(bad, problem, role):
 
 
 class TestIdNumbers:
-    @settings(deadline=None, max_examples=200)
-    @given(st.lists(st.lists(TEXTS, max_size=6), max_size=6))
-    def test_numbers_go_by_arrival(self, pieces):
-        numbers, arrived = IdNumbers(), []
+    @settings(deadline=None, max_examples=300)
+    @given(st.lists(st.lists(TEXTS | SMALL_NUMBERS, max_size=6) | st.lists(SMALL_NUMBERS, max_size=6), max_size=6))
+    def test_each_id_has_one_number_from_piece_to_piece(self, pieces):
+        numbers = IdNumbers()
+        number_of: dict[str, int] = {}
         for piece in pieces:
-            codes = numbers.number(as_id_column(pl.Series(piece, dtype=pl.String)))
-            arrived += [text for text in dict.fromkeys(piece) if text not in arrived]
-            assert [arrived[code] for code in codes] == piece
-        assert numbers.texts().to_list() == arrived
+            codes = numbers.number(as_id_column(pl.Series(piece, dtype=pl.String))).tolist()
+            assert len(codes) == len(piece)
+            for text, code in zip(piece, codes, strict=True):
+                assert number_of.setdefault(text, code) == code
+        assert sorted(number_of.values()) == list(range(len(number_of)))
         ids, places = numbers.in_order()
-        assert [str(ids[place]) for place in places] == arrived
+        assert {str(ids[places[code]]): code for code in range(len(places))} == number_of
+        expected = order_ids(as_ids(sorted(number_of), "user")) if number_of else np.empty(0, np.int64)
+        assert ids.tolist() == expected.tolist()
+        assert ids.dtype == expected.dtype
+
+    @pytest.mark.parametrize("text", ["07", "+7", " 7", "7 ", "7.0", "-0", "1e1", "７", str(2**24), "-1", str(2**63)])
+    def test_only_small_plain_numbers_are_looked_up(self, text):
+        numbers = IdNumbers()
+        assert numbers.number(pl.Series(["7", str(2**24 - 1), "0", "10", "9"])).tolist() == [1, 4, 0, 3, 2]
+        assert numbers.texts().is_empty()
+        assert numbers.number(pl.Series([text, "7"])).tolist() == [5, 1]
+        assert numbers.texts().to_list() == ["0", "7", "9", "10", str(2**24 - 1), text]
+
+    def test_numbers_and_texts_of_numbers_are_one(self):
+        numbers = IdNumbers()
+        assert numbers.number(pl.Series([30, 20])).tolist() == [1, 0]
+        assert numbers.number(pl.Series(["20", "30"])).tolist() == [0, 1]
+
+    def test_many_small_numbers_take_little(self):
+        numbers = IdNumbers()
+        with guarded("2,000,000 ids"):
+            for first in range(0, 2_000_000, 200_000):
+                numbers.number(pl.Series(np.arange(first, first + 200_000)).cast(pl.String))
+            ids, _ = numbers.in_order()
+        assert ids.tolist() == list(range(2_000_000))
 
     def test_whole_numbers_stay_numbers(self):
         numbers = IdNumbers()

@@ -178,5 +178,5 @@ def test_format_names_are_the_files_of_the_folder():
 
 @pytest.mark.parametrize("name", ["", "~nobody-of-this-name/x.csv"])
 def test_names_that_are_none(name):
-    with pytest.raises(DataError, match="expected a path|give the path in full"):
+    with pytest.raises(DataError, match=r"expected a path|give the path in full"):
         load(name)
