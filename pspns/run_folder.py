@@ -23,7 +23,7 @@ from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.json_files import read_json, write_json
 from pspns.model_files import id_column, read_model, write_model
 from pspns.new_folder import FolderKind, new_folder
-from pspns.parquet_files import read_table
+from pspns.parquet_files import read_table, write_table
 from pspns.recommender import Recommender
 from pspns.record import describe_run
 from pspns.resume import has_checkpoint, make_way, unfinished, unfinished_folder
@@ -104,9 +104,9 @@ def write_run(run: Run, folder: Path) -> None:
     try:
         write_json(folder / RESULT, result)
         _write_history(run, folder / METRICS)
-        _per_user_frame(run).write_parquet(folder / PER_USER)
+        write_table(_per_user_frame(run).to_arrow(), folder / PER_USER)
         write_model(run, folder / MODEL, result["served_replica"])
-    except (OSError, SafetensorError, pl.exceptions.PolarsError) as error:
+    except (OSError, SafetensorError, pl.exceptions.PolarsError, pa.ArrowException) as error:
         raise PspnsError(f"cannot write the files of the run: {error}") from error
 
 

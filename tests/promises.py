@@ -89,8 +89,9 @@ PROMISES = {
         "are odd and still to be read, and then every pair is compared.",
     ),
     "generated-files": Promise(
-        "Whatever the bytes: a file is read whole or refused with that same error, within a minute, and within four "
-        "times its size and 200 MB of memory.",
+        "Whatever the bytes: a file is read whole or refused with that same error. Refusing takes less than a minute, "
+        "and four times the size of the file and 200 MB of memory at most. Reading stays within that, too, but for "
+        "packed files, where the unpacked size counts, and ids that are text, which take about 250 bytes each.",
         "Files of every format are generated at random and damaged in one of many ways. What is read must be what "
         "another reader finds there, row by row: Python's csv and zip modules, Arrow, scipy.",
     ),

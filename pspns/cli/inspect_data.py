@@ -17,7 +17,7 @@ from pspns.components import find_part, part_names
 from pspns.data.check import check
 from pspns.data.files import find_format, read_file
 from pspns.data.findings._data import Finding, counted, percent
-from pspns.data.folder import open_parts
+from pspns.data.folder import open_parts, with_common_roles
 from pspns.data.formats._text import exists, unpacked_name
 from pspns.data.gather import Gathered, gather
 from pspns.data.load import data_folder, find_in_data_folder, load, path_of
@@ -59,8 +59,9 @@ def check_data(asked: DataSettings, *, strict: bool, as_json: bool) -> None:
     path = _path(asked)
     how = Reading(**{field.name: getattr(asked, field.name) for field in dataclasses.fields(Reading)})
     if path.is_dir():
-        tables = open_parts(path, how, format=asked.format)
-        format = None
+        parts = open_parts(path, how, format=asked.format)
+        whole, _ = with_common_roles(list(parts.values()), asked.min_rating)
+        tables, format = dict(zip(parts, whole, strict=True)), None
     else:
         format = asked.format or find_format(path, asked.encoding)
         tables = {Part.TRAIN: read_file(path, how, format)}

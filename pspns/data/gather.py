@@ -137,7 +137,7 @@ class _Checked:
         return self._converted(as_id_column, piece, role, "expected an id in every row")
 
     def ratings(self, piece: pl.DataFrame) -> Floats:
-        expected = "expected a rating, a finite number such as 4 or 3.5"
+        expected = "expected a rating, a finite number such as 4 or 3.5, with a point before its decimals"
         return self._converted(as_numbers, piece, "rating", expected).to_numpy()
 
     def times(self, piece: pl.DataFrame) -> Floats:
@@ -174,8 +174,9 @@ class _Merging:
 
     n_rows: int = 0
     n_low: int = 0
-    ratings: tuple[Floats, Ints] | None = None
     is_unit_known: bool = False  # of the times
+    _ratings: list[tuple[Floats, Ints]] = field(default_factory=list)  # distinct ones of each piece, and their rows
+    _n_ratings_waiting: int = 0
     _pairs: list[NDArray[np.uint64]] = field(default_factory=list)  # the first is merged
     _times: list[Floats] = field(default_factory=list)
     _n_merged: int = 0
@@ -195,11 +196,16 @@ class _Merging:
             self._merge()
 
     def count_ratings(self, ratings: Floats) -> None:
-        values, counts = np.unique(ratings, return_counts=True)
-        if self.ratings is not None:
-            values, places = np.unique(np.concatenate((self.ratings[0], values)), return_inverse=True)
-            counts = np.bincount(places, np.concatenate((self.ratings[1], counts)), len(values)).astype(np.int64)
-        self.ratings = values, counts
+        self._ratings.append(np.unique(ratings, return_counts=True))
+        self._n_ratings_waiting += len(self._ratings[-1][0])
+        if self._n_ratings_waiting > max(_MERGE_AFTER_ROWS, 2 * len(self._ratings[0][0])):
+            self._ratings = [_added_up(self._ratings)]
+            self._n_ratings_waiting = 0
+
+    @property
+    def ratings(self) -> tuple[Floats, Ints] | None:
+        """Every distinct rating and its rows."""
+        return _added_up(self._ratings) if self._ratings else None
 
     def in_places(self, user_places: Ints, item_places: Ints) -> Collected:
         """With the numbers that the ids have in their order instead of those of their arrival."""
@@ -246,6 +252,14 @@ class _Merging:
             pairs = pairs[_is_first(pairs)]
         self._pairs.append(pairs)
         self._n_merged, self._n_waiting = len(pairs), 0
+
+
+def _added_up(counted: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
+    if len(counted) == 1:
+        return counted[0]
+    values, places = np.unique(np.concatenate([values for values, _ in counted]), return_inverse=True)
+    counts = np.bincount(places, np.concatenate([counts for _, counts in counted]), len(values))
+    return values, counts.astype(np.int64)
 
 
 class _Counts:

@@ -106,10 +106,18 @@ class Interactions:
     @classmethod
     def from_matrix(cls, matrix: sparse.sparray | sparse.spmatrix) -> Interactions:
         """A users × items matrix; every stored non-zero value is an interaction, row and column numbers are ids."""
+        if matrix.ndim != 2:
+            raise DataError(f"the matrix has {matrix.ndim} dimension; expected users × items")
         entries = sparse.coo_array(matrix)
         entries.sum_duplicates()
-        stored = entries.data != 0
         rows, columns = entries.coords
+        if (odd := np.flatnonzero(~np.isfinite(entries.data))).size:
+            value, row, column = entries.data[odd[0]], rows[odd[0]], columns[odd[0]]
+            raise DataError(
+                f"the matrix holds {value} in row {row}, column {column}; expected finite numbers, and none where "
+                "there is no interaction"
+            )
+        stored = entries.data != 0
         return cls.from_arrays(rows[stored].astype(np.int64), columns[stored].astype(np.int64))
 
     def __len__(self) -> int:

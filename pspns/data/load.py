@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from pspns.data.arrays import holds_arrays, read_arrays
 from pspns.data.columns import AskedColumns
 from pspns.data.files import find_format, known_suffixes, read_file
 from pspns.data.folder import read_folder
-from pspns.data.formats._text import exists, unpacked_name
+from pspns.data.formats._text import bare_name, exists
 from pspns.data.frames import from_frame, is_frame
 from pspns.data.frequency import leave_out_rare
 from pspns.data.gather import to_interactions
@@ -58,6 +59,7 @@ def load(
     >>> load(sparse.coo_array([[1, 0], [0, 1]])).items.tolist()
     [0, 1]
     """
+    _check_types(columns, min_rating)
     how = Reading(columns=columns, header=header, separator=separator, encoding=encoding, time_format=time_format)
     found = _read(data, how, format, min_rating, folder)
     return _without_rare(found, min_user_pairs, min_item_pairs, core)
@@ -116,6 +118,17 @@ def _without_rare(
     return leave_out_rare(data, min_user_pairs=least_user, min_item_pairs=least_item)
 
 
+def _check_types(columns: object, min_rating: object) -> None:
+    """What the command line has checked before, and Python has not."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise SettingsError(f"columns must be roles with their columns, such as {{'user': 'visitor'}}, got {columns!r}")
+    for role, column in columns.items() if isinstance(columns, Mapping) else ():
+        if not (column is None or isinstance(column, str | int)):
+            raise SettingsError(f"columns: {role} must be a column's name or its position, got {column!r}")
+    if min_rating is not None and not (isinstance(min_rating, int | float) and math.isfinite(min_rating)):
+        raise SettingsError(f"min_rating must be a finite number, got {min_rating!r}")
+
+
 def path_of(text: str | Path) -> Path:
     """A path as users write it."""
     if not str(text):
@@ -167,11 +180,8 @@ def find_in_data_folder(name: str, place: Path | None) -> Path:
 
 
 def _has_known_suffix(path: Path) -> bool:
-    return path.suffix.lower() == ".zip" or unpacked_name(path).suffix.lower() in known_suffixes()
+    return path.suffix.lower() == ".zip" or bare_name(path).suffix.lower() in known_suffixes()
 
 
 def _stem(path: Path) -> str:
-    if path.is_dir():
-        return path.name
-    # An archive goes by its own name: what is in it is looked at when it is asked for.
-    return path.stem if path.suffix.lower() == ".zip" else unpacked_name(path).stem
+    return path.name if path.is_dir() else bare_name(path).stem

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from pspns.data.interactions import Ids, Ints
 from pspns.errors import DataError
+
+
+def from_arrow(column: Any) -> pl.Series:
+    """An Arrow column as one of polars, which ends the process where it does not know the type."""
+    if pa.types.is_decimal256(column.type):
+        column = column.cast(pa.float64())
+    series = pl.from_arrow(column)
+    assert isinstance(series, pl.Series)
+    return series
 
 
 def as_id_column(column: pl.Series) -> pl.Series:

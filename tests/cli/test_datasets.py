@@ -152,3 +152,9 @@ class TestGet:
     def test_unknown_name(self, name: str) -> None:
         with pytest.raises(SettingsError, match=f"no data set named '{name}'; available: epinions, gowalla"):
             get_dataset(name, None)
+
+
+def test_archives_that_lie_in_the_folder_are_left_alone(command, tmp_path):
+    (tmp_path / "ml-latest-small.zip").write_bytes(b"no archive")
+    done = command("data", "list", "--folder", tmp_path, "--json")
+    assert done.code == 0

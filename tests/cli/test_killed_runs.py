@@ -68,7 +68,7 @@ class Untouched:
 
     def _moment(self, phase: str, line: str, rng: random.Random, delays: dict[str, float] | None = None) -> Moment:
         times = rng.randint(1, self.said.count(line))
-        return Moment(phase, line, times, rng.uniform(0, DELAY), delays or {})
+        return Moment(phase, line, times, rng.uniform(0, 2 * DELAY), delays or {})
 
 
 @pytest.fixture(scope="module")

@@ -380,7 +380,7 @@ def test_files_are_read_whole_or_refused(tmp_path, name, case_counter):
         error = None
         with guarded(path):
             try:
-                found = pspns.load(path)
+                found = pspns.load(path, format=format_of(path))
             except DataError as refused:
                 error = refused
         if error is not None:
@@ -397,12 +397,17 @@ def test_files_are_read_whole_or_refused(tmp_path, name, case_counter):
         assert expected is None or as_texts == expected, what
 
 
+def format_of(path: Path) -> str | None:
+    """Lines are guessed only where all words are numbers."""
+    return "lines" if path.suffix == ".txt" else None
+
+
 @pytest.fixture(scope="module", autouse=True)
 def all_is_imported(tmp_path_factory):
     """What the first reading imports would count as memory that a file took."""
     for name in MAKERS:
         path, _ = write_case(name, 0, tmp_path_factory.mktemp("first"))
-        pspns.load(path)
+        pspns.load(path, format=format_of(path))
 
 
 # In a process of its own: memory that writing leaves behind would hide what reading takes.

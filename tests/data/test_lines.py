@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pspns
 from pspns.data.formats._text import TextFile
 from pspns.data.formats.lines import looks_like_lines, read
 from pspns.data.gather import to_interactions
@@ -117,7 +118,30 @@ def test_options_of_tables_do_not_apply(write):
         ("0 1 2\n1 3 4\n", False),
         ("0 1 5 99\n" * 99 + "0 1 5\n", False),  # a table with a broken row, to be refused as such
         ("", False),
+        ("1 100 4 \n1 101 5 \n", False),  # a blank at the end, but a table
+        ("# Directed graph\n# From To\n0\t4\n0\t5\n", False),
+        ("user items\n0 1 2\n1 3\n", False),
+        ("u0 m0 m1\nu1 m0\n", False),  # words are never guessed to be ids
+        ("0\tA title\n1\tAnother long title\n", False),
+        ("0,1,two words\n1,2,three more words\n", False),
     ],
 )
 def test_looks_like_lines(write, content, expected):
     assert looks_like_lines(TextFile(write(content))) is expected
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("# Directed graph\n# From\tTo\n0\t4\n0\t5\n", "line 1: begins with '#', as a comment does"),
+        ("% bip unweighted\n1 2\n1 3\n", "line 1: begins with '%'"),
+        ("u0 m0 m1\nu1 m0\n", "set header|set format to 'lines'|columns"),
+    ],
+)
+def test_what_only_looks_alike_is_refused_by_load(write, content, complaint):
+    with pytest.raises(DataError, match=complaint):
+        pspns.load(write(content))
+
+
+def test_words_are_read_where_the_format_is_told(write):
+    assert len(pspns.load(write("u0 m0 m1\nu1 m0\n"), format="lines")) == 3

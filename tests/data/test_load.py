@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from scipy import sparse
 
 from pspns.components import part_names
@@ -180,3 +184,43 @@ def test_format_names_are_the_files_of_the_folder():
 def test_names_that_are_none(name):
     with pytest.raises(DataError, match=r"expected a path|give the path in full"):
         load(name)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"min_rating": "4"}, "min_rating must be a finite number, got '4'"),
+        ({"min_rating": float("nan")}, "min_rating must be a finite number"),
+        ({"columns": ["user", "item"]}, "columns must be roles with their columns"),
+        ({"columns": {"user": 0.5}}, "columns: user must be a column's name or its position, got 0.5"),
+    ],
+)
+def test_options_of_the_wrong_kind(csv_file, options, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        load(csv_file, **options)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "complaint"),
+    [
+        (sparse.csr_array([[np.nan, 1.0], [0, 1]]), "holds nan in row 0, column 0"),
+        (sparse.coo_array(np.array([1.0, 0, 2])), "has 1 dimension; expected users × items"),
+    ],
+)
+def test_matrices_that_cannot_be(matrix, complaint):
+    with pytest.raises(DataError, match=complaint):
+        load(matrix)
+
+
+def test_large_decimals_are_numbers(tmp_path):
+    ratings = pa.array([decimal.Decimal("4.5"), decimal.Decimal("1.25")], pa.decimal256(50, 2))
+    table = pa.table({"user": [1, 2], "item": [3, 4], "rating": ratings})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    assert pairs(load(table, min_rating=3)) == pairs(load(tmp_path / "x.parquet", min_rating=3)) == {(1, 3)}
+
+
+def test_a_csv_of_a_country_with_decimal_commas(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("user;item;rating\n1;2;4,5\n1;3;2,0\n")
+    with pytest.raises(DataError, match=r"line 2: column 'rating' is '4,5'; .* with a point before its decimals"):
+        load(path)

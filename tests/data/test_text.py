@@ -157,7 +157,7 @@ def test_lines_in_a_file_of_lines_name_their_bytes(tmp_path):
     path = tmp_path / "train.txt"
     path.write_bytes(b"0 1 2\n1 \xff\n")
     with pytest.raises(DataError, match=r"train\.txt, line 2: byte 0xff is not UTF-8"):
-        pspns.load(path)
+        pspns.load(path, format="lines")
 
 
 def test_a_file_that_is_not_there(tmp_path):

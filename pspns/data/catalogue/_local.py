@@ -12,7 +12,7 @@ from pspns.components import part_name
 from pspns.data.catalogue._about import About
 from pspns.data.download import Watch, unwatched
 from pspns.data.files import known_suffixes
-from pspns.data.formats._text import unpacked_name
+from pspns.data.formats._text import bare_name
 from pspns.data.interactions import Interactions
 from pspns.data.load import load as read
 from pspns.data.split import GivenSplit, Part
@@ -129,5 +129,6 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _is_table(path: Path, name: str) -> bool:
-    bare = unpacked_name(path)
-    return bare.stem.lower() == name and bare.suffix.lower() in known_suffixes()
+    bare = bare_name(path)
+    is_known = path.suffix.lower() == ".zip" or bare.suffix.lower() in known_suffixes()
+    return bare.stem.lower() == name and is_known

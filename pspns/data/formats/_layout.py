@@ -93,6 +93,8 @@ def find_layout(file: TextFile, how: Reading) -> Layout:
                 f"{file}, line {number}: has zero bytes, so the file is not UTF-8 text; set encoding if it is UTF-16 "
                 "(on the command line: --encoding utf-16), or save it as UTF-8"
             )
+    if (mark := head[first_line - 1][0]) in "#%":
+        raise DataError(f"{file}, line {first_line}: begins with {mark!r}, as a comment does; leave such lines out")
     separator = (
         asked_separator(how.separator)
         or consistent_separator(file)
@@ -139,6 +141,9 @@ def consistent_separator(file: TextFile) -> str | None:
     widths = {separator: _common_width(head, separator) for separator in _candidates(file.path)}
     fitting = {separator: width for separator, width in widths.items() if width is not None}
     promised = _promised(file.path)
+    # Where decimals are written 4,5, Excel separates by semicolons what it calls a CSV.
+    if promised == "," and fitting.get(";", 0) > fitting.get(",", 0):
+        return ";"
     if promised in fitting:
         return promised
     return max(fitting, key=lambda separator: fitting[separator], default=None)
@@ -241,7 +246,7 @@ def _is_number_or_date(cell: str) -> bool:
     return _NUMBER_OR_DATE.fullmatch(cell.strip()) is not None
 
 
-_NUMBER_OR_DATE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|\d{4}[-/]\d{2}[-/]\d{2}.*")
+_NUMBER_OR_DATE = re.compile(r"[-+]?(\d+[.,]?\d*|\.\d+)([eE][-+]?\d+)?|\d{4}[-/]\d{2}[-/]\d{2}.*")
 
 
 def _without_type(name: str) -> str:

@@ -180,6 +180,15 @@ def archive_of(path: Path) -> tuple[Path, str] | None:
     return None
 
 
+def bare_name(path: Path) -> Path:
+    """The path without the suffix of a compression; an archive is not opened only because it lies there.
+
+    >>> bare_name(Path("ratings.csv.zip")).name
+    'ratings.csv'
+    """
+    return path.with_suffix("") if path.suffix.lower() in PACKED else path
+
+
 def unpacked_name(path: Path) -> Path:
     """The path without the suffix of a compression; of an archive the name of the one file inside.
 

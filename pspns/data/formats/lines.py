@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ _LINES_LOOKED_AT = 5_000
 # A table with broken rows must be refused, not read as users with items: where nearly all lines have the same
 # three or more cells, it is a table.
 _SHARE_OF_A_TABLE = 0.95
+_NUMBERS = re.compile(r"[0-9 ]*")
 
 
 def read(path: Path, how: Reading) -> Table:
@@ -53,14 +55,17 @@ def read(path: Path, how: Reading) -> Table:
 
 
 def looks_like_lines(file: TextFile) -> bool:
-    """Does the number of words vary from line to line, as the number of a user's items does?"""
+    """Are there numbers alone, as many as a line's user has items?"""
     head = [line.rstrip("\r\n") for line in file.head(_LINES_LOOKED_AT)]
+    # Words would be titles or comments, other separators those of a table: such files are never guessed to be lines.
+    if not all(_NUMBERS.fullmatch(line) for line in head):
+        return False
     lengths = Counter(len(line.split()) for line in head if line.strip())
     if not lengths:
         return False
     # Published files often end each line in a blank.
     if all(line.endswith(" ") for line in head if line):
-        return True
+        return len(lengths) > 1 or max(lengths) < 3
     commonest, n_lines = lengths.most_common(1)[0]
     is_table = commonest >= 3 and n_lines >= _SHARE_OF_A_TABLE * lengths.total()
     return len(lengths) > 1 and not is_table

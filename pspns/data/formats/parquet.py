@@ -16,6 +16,7 @@ from pyarrow import compute, parquet
 
 from pspns.data.columns import choose_columns
 from pspns.data.formats._text import in_one_line, open_bytes, unpacked_name
+from pspns.data.series import from_arrow
 from pspns.data.table import Reading, Table, row_number
 from pspns.errors import DataError, PspnsError, SettingsError
 
@@ -68,9 +69,7 @@ def _series(column: Any) -> pl.Series:
     if pa.types.is_timestamp(column.type) and column.type.tz:
         # A moment is the same in every zone, and polars does not know all that Arrow does.
         column = column.cast(pa.timestamp(column.type.unit))
-    series = pl.from_arrow(column)
-    assert isinstance(series, pl.Series)
-    return series
+    return from_arrow(column)
 
 
 def _refuse_bombs(metadata: Any, n_bytes: int, path: Path) -> None:
