@@ -21,10 +21,10 @@ demo: $(READY)  ## MovieLens-100K from raw ratings to a table and demo/report.ht
 	$(BIN)/python examples/demo.py --out demo
 
 test: $(READY)  ## the whole test suite, with every example of README and docs
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-long: $(READY)  ## the same with ten times as many killed runs and damaged files, an hour or so
-	PSPNS_LONG=1 $(BIN)/python -m pytest -n 2
+test-long: $(READY)  ## the same with ten times as many killed runs and damaged files
+	PSPNS_LONG=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 reliability: $(READY)  ## write docs/reliability.md anew, from the tests
 	$(BIN)/python -m pytest --collect-only -q --reliability-page=docs/reliability.md

@@ -98,3 +98,8 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return Outcome(code, *capsys.readouterr())
 
     return run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Pages first: running all that they show takes a minute or two, which would be waited for at the end."""
+    items.sort(key=lambda item: item.path.name != "test_docs.py")
