@@ -11,7 +11,7 @@ COMMAND = "python -m pytest --collect-only -q --reliability-page=docs/reliabilit
 
 GPU_SPREAD = """Measured on one H200 (torch 2.11, MovieLens-1M, embedding size 64, one seed, ten runs each): MF after
 20,000 steps and LightGCN after 5,000, in float32 and in mixed precision, came out with the same bits all ten times; the
-spread was nothing."""
+spread was nothing. `python -m benchmarks.spread` measures it on a machine of yours."""
 
 BEGINNING = f"""
 Each sentence below is a promise, and each is tried in the test suite, in as many cases as the table says. One case that
