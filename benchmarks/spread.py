@@ -39,11 +39,11 @@ def main() -> None:
     first, *others = tables
     n_same = sum(torch.equal(table, first) for table in others)
     furthest = max(float((table - first).norm() / first.norm()) for table in others)
+    print(f"{options.model}, {options.precision}, {options.steps:,} steps on {finished.device}, {options.runs} runs:")
     print(
-        f"{options.model}, {options.precision}, {options.steps:,} steps on {finished.device}: {n_same} of "
-        f"{len(others)} repeats have the bits of the first run; furthest from it by {furthest:.2g} of its norm; test recall@20 "
-        f"{min(recalls):.4f} to {max(recalls):.4f} %"
+        f"{n_same} of {len(others)} repeats have the bits of the first, the furthest is off by {furthest:.2g} of its norm;"
     )
+    print(f"recall@20 on the test from {min(recalls):.4f} to {max(recalls):.4f} %")
 
 
 if __name__ == "__main__":
