@@ -40,9 +40,7 @@ def main() -> None:
     n_same = sum(torch.equal(table, first) for table in others)
     furthest = max(float((table - first).norm() / first.norm()) for table in others)
     print(f"{options.model}, {options.precision}, {options.steps:,} steps on {finished.device}, {options.runs} runs:")
-    print(
-        f"{n_same} of {len(others)} repeats have the bits of the first; furthest off by {furthest:.2g} of its norm"
-    )
+    print(f"{n_same} of {len(others)} repeats have the bits of the first; furthest off by {furthest:.2g} of its norm")
     print(f"recall@20 on the test from {min(recalls):.4f} to {max(recalls):.4f} %")
 
 
