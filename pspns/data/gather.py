@@ -58,9 +58,8 @@ def gather(tables: Sequence[Table], *, min_rating: float | None = None) -> Gathe
     users, items = IdNumbers(), IdNumbers()
     with_times = all("time" in table.labels for table in tables)
     merged = [_read(table, users, items, min_rating, with_times) for table in tables]
-    ratings = [pairs.ratings[0] for pairs in merged if pairs.ratings is not None]
     if not any(pairs.n_rows for pairs in merged):
-        values = np.concatenate(ratings)
+        values = np.concatenate([pairs.ratings[0] for pairs in merged if pairs.ratings is not None])
         sources = ", ".join(table.source for table in tables)
         raise DataError(
             f"{sources}: no row has a rating of at least {min_rating:g}: ratings run from {values.min():g} to "

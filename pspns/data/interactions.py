@@ -106,19 +106,8 @@ class Interactions:
     @classmethod
     def from_matrix(cls, matrix: sparse.sparray | sparse.spmatrix) -> Interactions:
         """A users × items matrix; every stored non-zero value is an interaction, row and column numbers are ids."""
-        if matrix.ndim != 2:
-            raise DataError(f"the matrix has {matrix.ndim} dimension; expected users × items")
-        entries = sparse.coo_array(matrix)
-        entries.sum_duplicates()
-        rows, columns = entries.coords
-        if (odd := np.flatnonzero(~np.isfinite(entries.data))).size:
-            value, row, column = entries.data[odd[0]], rows[odd[0]], columns[odd[0]]
-            raise DataError(
-                f"the matrix holds {value} in row {row}, column {column}; expected finite numbers, and none where "
-                "there is no interaction"
-            )
-        stored = entries.data != 0
-        return cls.from_arrays(rows[stored].astype(np.int64), columns[stored].astype(np.int64))
+        rows, columns = matrix_pairs(matrix)
+        return cls.from_arrays(rows, columns)
 
     def __len__(self) -> int:
         return len(self.users)
@@ -133,6 +122,23 @@ def _renumbered(places: Ints, ids: Ids) -> tuple[Ints, Ids]:
     used = np.zeros(len(ids), dtype=bool)
     used[places] = True
     return (np.cumsum(used) - 1)[places], ids[used]
+
+
+def matrix_pairs(matrix: sparse.sparray | sparse.spmatrix) -> tuple[Ints, Ints]:
+    """Row and column of every stored value that is not zero, each once."""
+    if matrix.ndim != 2:
+        raise DataError(f"the matrix has {matrix.ndim} dimension; expected users × items")
+    entries = sparse.coo_array(matrix)
+    entries.sum_duplicates()
+    rows, columns = entries.coords
+    if (odd := np.flatnonzero(~np.isfinite(entries.data))).size:
+        value, row, column = entries.data[odd[0]], rows[odd[0]], columns[odd[0]]
+        raise DataError(
+            f"the matrix holds {value} in row {row}, column {column}; expected finite numbers, and none where "
+            "there is no interaction"
+        )
+    stored = entries.data != 0
+    return rows[stored].astype(np.int64), columns[stored].astype(np.int64)
 
 
 def number_ids(values: ArrayLike, what: str) -> tuple[Ids, Ints]:

@@ -7,11 +7,11 @@ import zipfile
 import zlib
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from scipy import sparse
 
 from pspns.data.formats._text import archive_of, in_one_line, unpacked_name
+from pspns.data.interactions import matrix_pairs
 from pspns.data.npz_files import check_npz
 from pspns.data.table import Reading, Table
 from pspns.errors import DataError, SettingsError
@@ -56,21 +56,14 @@ def read(path: Path, how: Reading) -> Table:
             matrix = sparse.load_npz(path)
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format(full_check=True)
-        entries = sparse.coo_array(matrix)
-        entries.sum_duplicates()
-        rows, columns = entries.coords
+        rows, columns = matrix_pairs(matrix)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
     except _DAMAGE as error:
         raise DataError(
             f"{path}: not a sparse matrix, or a damaged one ({in_one_line(error)}); write it again"
         ) from error
-    if not np.isfinite(entries.data).all():
-        entry = int(np.flatnonzero(~np.isfinite(entries.data))[0])
-        raise DataError(
-            f"{path}, row {rows[entry]}, column {columns[entry]}: the value is {entries.data[entry]}; expected finite "
-            "numbers, and none where there is no interaction"
-        )
-    stored = entries.data != 0
-    pairs = pl.DataFrame({"user": rows[stored].astype(np.int64), "item": columns[stored].astype(np.int64)})
+    pairs = pl.DataFrame({"user": rows, "item": columns})
     return Table(
         source=str(path),
         labels={"user": "row", "item": "column"},
