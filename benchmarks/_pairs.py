@@ -19,11 +19,19 @@ class Timed:
     ours_seconds: float  # median
     reference_seconds: float
     pairs: int
+    target: float | None = None  # how many times faster it should be
 
     @property
     def ratio(self) -> float:
         """How many times faster than the reference."""
         return self.reference_seconds / self.ours_seconds
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is met."""
+        if self.target is None:
+            return "–"
+        return f"{self.target:g} {'met' if self.ratio >= self.target else 'missed'}"
 
 
 def time_pairs(
@@ -34,6 +42,7 @@ def time_pairs(
     reference: Callable[[], Any],
     check: Callable[[Any, Any], bool],
     pairs: int = 7,
+    target: float | None = None,
 ) -> Timed:
     """Check once, then time `pairs` interleaved runs and take the medians."""
     if not check(ours(), reference()):
@@ -44,4 +53,4 @@ def time_pairs(
             began = time.perf_counter()
             function()
             seconds[place].append(time.perf_counter() - began)
-    return Timed(what, same, reference_name, *(statistics.median(times) for times in seconds), pairs)
+    return Timed(what, same, reference_name, *(statistics.median(times) for times in seconds), pairs, target)

@@ -1,14 +1,18 @@
-"""One hundred steps of matrix factorisation with BPR against a plain PyTorch loop on the same batches."""
+"""Training on the CPU, matrix factorisation and LightGCN, against plain PyTorch loops on the same batches."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks._pairs import Timed, time_pairs
+from pspns.csr import degree_scales, to_torch
 from pspns.data.split import Split
-from pspns.models._embedding_model import EmbeddingModel
+from pspns.models.lightgcn import LightGcn
+from pspns.models.mf import MatrixFactorisation
 from pspns.negatives.uniform import UniformNegatives
 from pspns.rng import host_stream
 from pspns.shapes import World
@@ -17,41 +21,94 @@ from pspns.training.epochs import Epochs
 from pspns.training.settings import TrainingSettings
 from pspns.training.trainer import Member, Trainer
 
-N_STEPS = 100
+Final = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def run(split: Split, world: World) -> Timed:
-    settings = TrainingSettings(steps=N_STEPS)
+def run(split: Split, world: World, mf_steps: int | None = None, lightgcn_steps: int = 20) -> list[Timed]:
+    """`mf_steps` unset: those of one epoch."""
+    mf_steps = mf_steps or -(-len(world.pairs) // 2048)
+    return [
+        _against_plain_loop(world, MatrixFactorisation(), mf_steps, "MF", "plain PyTorch, fused Adam", 3.0, _unchanged),
+        _against_plain_loop(
+            world,
+            LightGcn(),
+            lightgcn_steps,
+            "LightGCN",
+            "plain PyTorch, CSR products, fused Adam",
+            1.3,
+            _mean_of_layers(world),
+        ),
+    ]
+
+
+def _against_plain_loop(
+    world: World,
+    model: MatrixFactorisation | LightGcn,
+    n_steps: int,
+    name: str,
+    reference: str,
+    target: float,
+    final: Final,
+) -> Timed:
+    settings = TrainingSettings(steps=n_steps)
     member = Member(world, XavierStart(), settings.l2, (0,), None)
     trainer = Trainer([member], UniformNegatives(), settings, "recall@20", lambda *_: None)
 
     def ours() -> Tensor:
-        return trainer.train(EmbeddingModel, 64).scorer.tensors()["items"][:, 0]
+        return model.fit(world, trainer).scorer.tensors()["items"][:, 0]
 
-    def reference() -> Tensor:
-        start = XavierStart().embeddings(world, 64, host_stream(0, "start"))
+    def plain() -> Tensor:
+        start = XavierStart().embeddings(world, model.embedding_size, host_stream(0, "start"))
         users, items = (torch.from_numpy(table).requires_grad_() for table in start)
-        adam = torch.optim.Adam([users, items], lr=settings.learning_rate)
+        adam = torch.optim.Adam([users, items], lr=settings.learning_rate, fused=True)
         epochs, sampler = Epochs([world], settings.batch_size, [0]), UniformNegatives().start(world, [0])
-        for _ in range(N_STEPS):
+        for _ in range(n_steps):
             batch = epochs.next_batch()
-            drawn = world.rejected.draw_outside(batch.users, 1, sampler._stream)[0, :, 0]
-            u, i, j = F.embedding(batch.users[0], users), F.embedding(batch.items[0], items), F.embedding(drawn, items)
+            live = batch.live[0].bool()
+            drawn = world.rejected._draw_by_torch(batch.users, 1, sampler._stream)[0, :, 0][live]
+            numbers = batch.users[0][live], batch.items[0][live], drawn
+            final_users, final_items = final(users, items)
+            u, i, j = _vectors(final_users, final_items, *numbers)
             loss = -F.logsigmoid((u * i).sum(1) - (u * j).sum(1)).mean()
-            loss = loss + settings.l2 / 2 * sum(v.square().sum(1).mean() for v in (u, i, j))
+            squares = sum(v.square().sum(1).mean() for v in _vectors(users, items, *numbers))
             adam.zero_grad()
-            loss.backward()
+            (loss + settings.l2 / 2 * squares).backward()
             adam.step()
-        return items.detach()
-
-    def check(one: Tensor, two: Tensor) -> bool:
-        return bool(torch.allclose(one, two, rtol=1e-3, atol=1e-5))
+        return final(users, items)[1].detach()
 
     return time_pairs(
-        f"{N_STEPS} steps of MF, batch 2048, dim 64",
+        f"{n_steps} steps of {name}, batch {settings.batch_size}, size {model.embedding_size}",
         "item vectors to 1e-3",
-        "plain PyTorch loop",
-        ours,
         reference,
-        check,
+        ours,
+        plain,
+        lambda one, two: torch.allclose(one, two, rtol=1e-3, atol=1e-4),
+        target=target,
     )
+
+
+def _vectors(users: Tensor, items: Tensor, u: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return F.embedding(u, users), F.embedding(i, items), F.embedding(j, items)
+
+
+def _unchanged(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    return users, items
+
+
+def _mean_of_layers(world: World, layers: int = 3) -> Final:
+    """As most write it: one sparse matrix over all nodes, the layers kept and averaged."""
+    from scipy import sparse
+
+    matrix = world.train.matrix(world.n_users, world.n_items)
+    user_scale, item_scale = degree_scales(matrix)
+    scaled = sparse.diags_array(user_scale) @ matrix @ sparse.diags_array(item_scale)
+    graph = to_torch(sparse.csr_array(sparse.block_array([[None, scaled], [scaled.T, None]])), "cpu")
+
+    def final(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        tables = [torch.cat((users, items))]
+        for _ in range(layers):
+            tables.append(graph @ tables[-1])
+        mean = torch.stack(tables).mean(0)
+        return mean[: world.n_users], mean[world.n_users :]
+
+    return final

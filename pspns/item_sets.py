@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ class ItemSets:
         self.sizes = torch.from_numpy(sizes).to(device)  # [n_users]
         # Item minus its rank in the row = how many items below it are outside the set: rising within a row.
         outside_below = keys % n_items - (np.arange(len(keys)) - starts[owners])
-        self._gap_keys = torch.from_numpy(owners * (n_items + 1) + outside_below).to(device)
+        self.outside_below = torch.from_numpy(outside_below.astype(np.int32)).to(device)  # [entries]
 
     @classmethod
     def stacked(cls, sets: Sequence[ItemSets]) -> ItemSets:
@@ -50,7 +51,7 @@ class ItemSets:
         stack.starts = torch.cat([one.starts[w > 0 :] + int(n_before[w]) for w, one in enumerate(sets)])
         stack.items = torch.cat([one.items for one in sets])
         stack.sizes = torch.cat([one.sizes for one in sets])
-        stack._gap_keys = torch.cat([one._gap_keys + w * n_users * (n_items + 1) for w, one in enumerate(sets)])
+        stack.outside_below = torch.cat([one.outside_below for one in sets])
         return stack
 
     def contains(self, users: Tensor, items: Tensor) -> Tensor:
@@ -76,11 +77,29 @@ class ItemSets:
         outside, the r-th is found by a search among the gaps of the row, which costs the same for a user who
         owns one item and for a user who owns all but one.
         """
+        if users.is_cuda:
+            return self._draw_by_torch(users, n, stream)
+        from pspns.kernels import draws  # waits for numba, which a GPU does not need
+
+        items = torch.empty(*users.shape, n, dtype=torch.int64)
+        draws.draw_outside(
+            stream.next_keys().numpy().view(np.uint64), users.numpy(), self.starts.numpy(), self.outside_below.numpy(),
+            self.n_items, items.numpy(),
+        )  # fmt: skip
+        return items
+
+    def _draw_by_torch(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:
         free = self.n_items - self.sizes[users]  # [replicas, rows]
         rank = stream.integers(free, n)  # [replicas, rows, n]
         wanted = users[..., None] * (self.n_items + 1) + rank
         below = torch.searchsorted(self._gap_keys, wanted, right=True) - self.starts[users][..., None]
         return rank + below
+
+    @cached_property
+    def _gap_keys(self) -> Tensor:
+        """The gaps of all rows as one rising sequence, for one search in all."""
+        owners = torch.repeat_interleave(torch.arange(self.n_users, device=self.sizes.device), self.sizes)
+        return owners * (self.n_items + 1) + self.outside_below
 
     def check_room(self, what: str) -> None:
         """Every user must leave at least one item outside."""

@@ -12,28 +12,30 @@ from pspns.shapes import World
 from pspns.spectral import OVERSAMPLING, is_exact
 from pspns.training.epochs import STEPS_AHEAD
 
-# What a step holds for each row at its peak, found by counting live tensors: vectors gathered, their products and
-# squares, and the gradients of those; numbers of users, items and pairs, scores, weights.
-VECTORS_A_ROW = 10
+# What a step holds for each row at its peak, found by counting live tensors: numbers of users, items and pairs, scores,
+# weights and gradients of those. (Samplers that make vectors need about ten vectors more.)
 NUMBERS_A_ROW = 10
+# What Adam on the CPU notes down of each row of a table: its number, its steps, when it was last in a batch.
+NOTES_A_ROW = 3
 
 
 def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) -> dict[str, int]:
     """What the loop holds at once of vectors of this size."""
-    table = 4 * (world.n_users + world.n_items) * size * n_replicas
+    n_rows = (world.n_users + world.n_items) * n_replicas
+    table = 4 * n_rows * size
     n_pairs, n_visits = len(world.pairs), world.pairs.n_visits
     n_batches = -(-n_visits // batch_size)
     return {
         "embeddings": table,
         "gradients": table,
-        "Adam": 2 * table,
+        "Adam": 2 * table + (8 * NOTES_A_ROW * n_rows if world.device.type == "cpu" else 0),
         "the best state": table,
         # User, item, weight and running total of every pair; each replica's order, in which an epoch's batches and
         # those just ahead lie; and the four columns of numbers that one order is made of.
         "the order of epochs": 28 * n_pairs
         + 8 * n_replicas * batch_size * (n_batches + STEPS_AHEAD + 1)
         + 4 * 8 * n_visits,
-        "a batch": n_replicas * batch_size * (4 * VECTORS_A_ROW * size + 8 * NUMBERS_A_ROW),
+        "a batch": 8 * n_replicas * batch_size * NUMBERS_A_ROW,
     }
 
 
@@ -46,13 +48,13 @@ def message_bytes(table: int, layers: int, device: torch.device) -> int:
 
 def svd_bytes(n_users: int, n_items: int, n_pairs: int, rank: int) -> int:
     """What `truncated_svd` holds at its peak, found by counting live tensors."""
-    smaller, larger = sorted((n_users, n_items))
+    smaller = min(n_users, n_items)
     if is_exact((n_users, n_items)):
         # Gram matrix, eigenvectors, the same reversed, LAPACK's workspace of two such; then the vectors of both sides.
         return max(5 * 8 * smaller**2, 8 * smaller**2 + 20 * (n_users + n_items) * rank) + 3 * 12 * n_pairs
     width = min(rank + OVERSAMPLING, smaller)
-    # One side twice in float64 and twice in float32 while it is made orthonormal; both; the matrix, there and back.
-    return 24 * larger * width + 4 * (n_users + n_items) * width + 2 * 12 * n_pairs
+    # Users before and after they are made orthonormal; items once in float32, twice in float64; the matrix both ways.
+    return 4 * width * (2 * n_users + 5 * n_items) + 2 * 12 * n_pairs
 
 
 def held_bytes(device: torch.device, *things: Any) -> int:

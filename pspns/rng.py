@@ -59,10 +59,13 @@ class ReplicaStream:
     def bits(self, *shape: int) -> Tensor:
         """64 random bits each, int64 `[replicas, *shape]`."""
         positions = torch.arange(math.prod(shape), device=self._keys.device)
-        # Each call has a key of its own, each position a place in that key's SplitMix64 sequence.
+        return _mix(self.next_keys()[:, None] + (positions + 1) * _GOLDEN).view(-1, *shape)
+
+    def next_keys(self) -> Tensor:
+        """The keys of one more call, `[replicas]`; each position is a place in such a key's SplitMix64 sequence."""
         call_keys = _mix(self._keys + self._calls * _GOLDEN)
         self._calls += 1
-        return _mix(call_keys[:, None] + (positions + 1) * _GOLDEN).view(-1, *shape)
+        return call_keys
 
     def integers(self, below: Tensor, n: int = 1) -> Tensor:
         """`n` whole numbers, each uniform on [0, below); `[*below.shape, n]`, `below` being `[replicas, rows]`.
@@ -74,7 +77,10 @@ class ReplicaStream:
 
     def order(self, n: int) -> Tensor:
         """A random order of n things for each replica, `[replicas, n]`."""
-        return self.bits(n).argsort(dim=-1)
+        bits = self.bits(n)  # no two alike, so there is one order
+        if bits.is_cuda:
+            return bits.argsort(dim=-1)
+        return torch.from_numpy(np.argsort(bits.numpy(), axis=-1))  # five times as fast as torch
 
 
 # SplitMix64 (Steele, Lea, Flood 2014): the step of its counter and the two multipliers of its finaliser.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -147,8 +147,15 @@ State = dict[str, Tensor]
 """All that a part must be given back to go on, to the bit, where it was."""
 
 
+Reads = Literal["nothing", "scores", "gradients"]
+
+
 class Sampler(Protocol):
     """A negative sampler at work."""
+
+    reads: Reads
+    """What `sample` takes from the model: nothing, vectors to choose items by, or vectors to make others of, through
+    which the loss's gradient must pass. The less it is, the faster a step on the CPU."""
 
     stays_on_device: bool
     """Whether `sample` asks nothing of the host, so that a GPU may record it once and replay it."""

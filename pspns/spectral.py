@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -13,6 +17,11 @@ from pspns.csr import degree_scales, to_torch
 EXACT_UP_TO = 1_000
 OVERSAMPLING = 10
 POWER_PASSES = 7
+# Of a column beside the others, the longest being 1: what is shorter drowns in the rounding of a float32 Gram matrix.
+LEAST_LENGTH = 1e-2
+SHARD_ROWS = 512
+# Sums over users go from shard to shard, so that a matrix gives the same bits in memory and read from disk.
+SHARD_PAIRS = 1 << 23
 
 
 def truncated_svd(
@@ -30,7 +39,7 @@ def truncated_svd(
     """
     if is_exact(matrix.shape, exact=exact):
         return _exact(matrix, rank, device)
-    return _randomized(Normalised(matrix, device), rank, rng)
+    return randomized_svd(Normalised.of(matrix, device), rank, rng)
 
 
 def is_exact(shape: tuple[int, int], *, exact: bool = False) -> bool:
@@ -38,25 +47,77 @@ def is_exact(shape: tuple[int, int], *, exact: bool = False) -> bool:
     return exact or min(shape) <= EXACT_UP_TO
 
 
-class Normalised:
-    """x ↦ D_u^-½ (B (D_i^-½ x)) and its transpose; the normalised values are never stored."""
+@dataclass(frozen=True)
+class Shard:
+    """The rows of B of some users, one after the other, and their transpose."""
 
-    def __init__(self, matrix: sparse.csr_array, device: torch.device | str):
-        self.shape = matrix.shape
-        self._matrix = to_torch(matrix, device)
-        self._transposed = to_torch(sparse.csr_array(matrix.T), device)
+    users: slice
+    rows: Tensor  # CSR [users of the shard, items]
+    columns: Tensor  # CSR [items, users of the shard]
+
+    @classmethod
+    def of(cls, rows: sparse.csr_array, first_user: int, device: torch.device | str) -> Shard:
+        users = slice(first_user, first_user + rows.shape[0])
+        return cls(users, to_torch(rows, device), to_torch(sparse.csr_array(rows.T), device))
+
+
+def shard_bounds(starts: NDArray[np.integer]) -> list[tuple[int, int]]:
+    """The first user of each shard and the one after its last; `starts` are those of the CSR matrix.
+
+    A shard ends with the user who fills its pairs up, so the bounds depend on the matrix alone.
+    """
+    firsts = np.flatnonzero(np.diff(starts[:-1] // SHARD_PAIRS, prepend=-1))
+    return list(zip(firsts.tolist(), [*firsts[1:].tolist(), len(starts) - 1], strict=True))
+
+
+class Normalised:
+    """A = D_u^-½ B D_i^-½ as products with it; the normalised values are never stored."""
+
+    def __init__(
+        self,
+        shards: Iterable[Shard],
+        user_scale: NDArray[np.float64],
+        item_scale: NDArray[np.float64],
+        device: torch.device | str,
+    ):
+        """`shards` are gone through once for each product; together they hold every user's row."""
+        self.shape = len(user_scale), len(item_scale)
+        self._shards = shards
         self._user_scale, self._item_scale = (
-            torch.from_numpy(scale).to(device, torch.float32) for scale in degree_scales(matrix)
+            torch.from_numpy(scale).to(device, torch.float32)[:, None] for scale in (user_scale, item_scale)
         )
         self.device = self._user_scale.device
 
+    @classmethod
+    def of(cls, matrix: sparse.csr_array, device: torch.device | str) -> Normalised:
+        bounds = shard_bounds(matrix.indptr)
+        # A slice copies, and most matrices are one shard.
+        rows = [matrix] if len(bounds) == 1 else [matrix[first:last] for first, last in bounds]
+        shards = [Shard.of(part, first, device) for part, (first, _) in zip(rows, bounds, strict=True)]
+        return cls(shards, *degree_scales(matrix), device)
+
     def times(self, x: Tensor) -> Tensor:
-        """`[items, n]` → `[users, n]`."""
-        return self._user_scale[:, None] * (self._matrix @ (self._item_scale[:, None] * x))
+        """A x: `[items, n]` → `[users, n]`."""
+        scaled = self._item_scale * x
+        product = x.new_empty(self.shape[0], x.shape[1])
+        for shard in self._shards:
+            product[shard.users] = (shard.rows @ scaled).mul_(self._user_scale[shard.users])
+        return product
 
     def transposed_times(self, y: Tensor) -> Tensor:
-        """`[users, n]` → `[items, n]`."""
-        return self._item_scale[:, None] * (self._transposed @ (self._user_scale[:, None] * y))
+        """Aᵀ y: `[users, n]` → `[items, n]`."""
+        total = y.new_zeros(self.shape[1], y.shape[1])
+        for shard in self._shards:
+            total += shard.columns @ (self._user_scale[shard.users] * y[shard.users])
+        return total.mul_(self._item_scale)
+
+    def there_and_back(self, x: Tensor) -> Tensor:
+        """Aᵀ A x: `[items, n]` → `[items, n]`."""
+        scaled, total = self._item_scale * x, torch.zeros_like(x)
+        for shard in self._shards:
+            of_users = (shard.rows @ scaled).mul_(self._user_scale[shard.users].square())
+            total += shard.columns @ of_users
+        return total.mul_(self._item_scale)
 
 
 def _exact(matrix: sparse.csr_array, rank: int, device: torch.device | str) -> tuple[Tensor, Tensor, Tensor]:
@@ -70,21 +131,33 @@ def _exact(matrix: sparse.csr_array, rank: int, device: torch.device | str) -> t
     return U.to(device, torch.float32), S.to(device, torch.float32), V.to(device, torch.float32)
 
 
-def _randomized(operator: Normalised, rank: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def randomized_svd(operator: Normalised, rank: int, rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Halko's algorithm 4.4, seen from the items: A (AᵀA)⁷ Ω spans what (AAᵀ)⁷ A Ω does, and items are mostly fewer."""
     n_users, n_items = operator.shape
     width = min(rank + OVERSAMPLING, n_users, n_items)
     start = rng.standard_normal((n_items, width)).astype(np.float32)
-    Q = _orthonormal(operator.times(torch.from_numpy(start).to(operator.device)))
+    basis = torch.from_numpy(start).to(operator.device)
     for _ in range(POWER_PASSES):
-        # Halko 2011, alg. 4.4: without orthonormalising between passes, small singular values drown.
-        Q = _orthonormal(operator.times(_orthonormal(operator.transposed_times(Q))))
-    projected = operator.transposed_times(Q).double()  # [items, width], the transpose of QᵀA
-    W, S = _largest(gram(projected), rank)
-    return (Q.double() @ W).float(), S.float(), (projected @ W * _inverse(S)).float()
+        # Without orthonormalising between passes, small singular values drown.
+        basis = _orthonormal(operator.there_and_back(basis))
+    Q = _orthonormal(_orthonormal(operator.times(basis)))  # again, because once leaves rounding times the condition
+    projected = operator.transposed_times(Q)  # [items, width], the transpose of QᵀA
+    W, S = _largest(gram(projected.double()), rank)
+    return Q @ W.float(), S.float(), (projected.double() @ (W * _inverse(S))).float()
 
 
 def _orthonormal(Y: Tensor) -> Tensor:
-    """An orthonormal basis of Y's columns, from the Gram matrix; twice, because one pass squares the condition."""
+    """An orthonormal basis of Y's columns, from the Cholesky factor of their Gram matrix."""
+    factor, failed = torch.linalg.cholesky_ex(gram(Y).cpu())
+    lengths = factor.diagonal()
+    if failed or lengths.min() < LEAST_LENGTH * lengths.max():
+        return _orthonormal_if_dependent(Y)
+    inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor), dtype=factor.dtype), upper=False)
+    return Y @ inverse.T.to(Y.device, Y.dtype)
+
+
+def _orthonormal_if_dependent(Y: Tensor) -> Tensor:
+    """The same where columns are nearly dependent; twice, because one pass squares the condition."""
     for _ in range(2):
         vectors, lengths = _largest(gram(Y.double()), Y.shape[1])
         Y = (Y.double() @ (vectors * _inverse(lengths))).float()
@@ -92,11 +165,11 @@ def _orthonormal(Y: Tensor) -> Tensor:
 
 
 def gram(Y: Tensor) -> Tensor:
-    """YᵀY with the same bits for any number of threads: a long inner dimension would be shared out among them."""
+    """YᵀY in float64, with the same bits for any number of threads: a long inner dimension would be shared out."""
     if Y.is_cuda:
-        return Y.T @ Y
-    total = torch.zeros(Y.shape[1], Y.shape[1], dtype=Y.dtype)
-    for shard in torch.split(Y, 256):
+        return (Y.T @ Y).double()
+    total = torch.zeros(Y.shape[1], Y.shape[1], dtype=torch.float64)
+    for shard in torch.split(Y, SHARD_ROWS):
         total += shard.T @ shard
     return total
 

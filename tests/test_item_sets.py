@@ -44,7 +44,7 @@ def test_each_rank_maps_to_the_item_of_that_rank_outside(owned):
     for user, items in enumerate(owned):
         outside = [item for item in range(N_ITEMS) if item not in items]
         users = torch.full((1, len(outside)), user)
-        assert sets.draw_outside(users, 2, Ranks()).tolist() == [[[item, item] for item in outside]]
+        assert sets._draw_by_torch(users, 2, Ranks()).tolist() == [[[item, item] for item in outside]]
 
 
 def test_draws_are_uniform_over_what_is_outside():
@@ -100,7 +100,7 @@ def rejected_items() -> RejectedItems:
 
 
 @pytest.mark.parametrize("kept", [[0, 1, 2], [1], [2, 1]])
-def test_each_replica_rejects_its_own_sets_and_still_does_when_others_have_left(kept):
+def test_each_replica_rejects_its_own_sets_and_still_does_when_others_have_left(kept, monkeypatch):
     rejected = rejected_items()
     rejected.keep(torch.tensor(kept))
     own = [OWNED[OWN_SETS[replica]] for replica in kept]
@@ -112,6 +112,7 @@ def test_each_replica_rejects_its_own_sets_and_still_does_when_others_have_left(
 
     # Row r of a user asks for their item of rank r among those outside: every one, in rising order, and again.
     asked = torch.arange(N_USERS).repeat_interleave(N_ITEMS).expand(len(kept), -1)
+    monkeypatch.setattr(ItemSets, "draw_outside", ItemSets._draw_by_torch)
     drawn = rejected.draw_outside(asked, 1, Ranks())[..., 0].tolist()
     for owned, items_of_replica in zip(own, drawn, strict=True):
         for row, item in enumerate(items_of_replica):

@@ -29,6 +29,10 @@ class EmbeddingModel(nn.Module):
         base = Embeddings(self.users, self.items)
         return ModelView(base=base, final=base)
 
+    def pull_back(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """The parameters' gradient, given that of the final vectors."""
+        return users, items
+
     @torch.no_grad()
     def scorer(self) -> DotProduct:
         final = self.propagate().final

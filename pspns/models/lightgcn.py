@@ -86,6 +86,9 @@ class GraphModel(EmbeddingModel):
         users, items = propagate(self._operator, self.users, self.items)
         return ModelView(base=Embeddings(self.users, self.items), final=Embeddings(users, items))
 
+    def pull_back(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        return propagate(self._operator, users, items)  # the operator is symmetric
+
     @torch.no_grad()
     def scorer(self) -> DotProduct:
         fold = self._fold.table(self.users, self.items) if self._fold else None

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from pspns.rng import ReplicaStream
-from pspns.shapes import SharedWorld, State
+from pspns.shapes import Reads, SharedWorld, State
 
 
 class StreamSampler:
     """Base of samplers that keep nothing between steps; what is left to write is `sample`."""
 
     stays_on_device = False
+    reads: Reads = "gradients"
 
     def __init__(self, world: SharedWorld, seeds: Sequence[int]):
         world.rejected.check_room("negative")

@@ -17,6 +17,7 @@ class UniformNegatives:
 
 class UniformSampler(StreamSampler):
     stays_on_device = True
+    reads = "nothing"
 
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
         return Negatives(items=self._rejected.draw_outside(batch.users, 1, self._stream).squeeze(-1))

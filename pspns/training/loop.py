@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,9 +15,13 @@ from pspns.models._embedding_model import EmbeddingModel
 from pspns.shapes import Sampler, State
 from pspns.training.checkpoint import Checkpoint, Checkpoints
 from pspns.training.epochs import Epochs
-from pspns.training.objective import Loss, objective
+from pspns.training.objective import Loss
+from pspns.training.plain_step import PlainStep, part_of
 from pspns.training.recorded_step import RecordedStep
 from pspns.training.stopping import EarlyStopping, Evaluation
+
+if TYPE_CHECKING:
+    from pspns.training.compiled_step import CompiledStep
 
 Watch = Callable[[int, int, Evaluation | None], None]
 """Told (step, last step, evaluation or None) after every step; may raise KeyboardInterrupt to end training there.
@@ -56,10 +61,8 @@ class Loop:
     ):
         on_gpu = model.users.is_cuda
         self._model, self._epochs, self._rejected, self._sampler = model, epochs, rejected, sampler
-        self._loss, self._stopping, self._l2 = loss, stopping, l2
-        # On the CPU the fused form rounds the last numbers of a table otherwise, unless they fill a register of 16.
-        fused = on_gpu or model.users.shape[-1] % 16 == 0
-        self._optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=fused, capturable=on_gpu)
+        self._stopping = stopping
+        self._step = _step_for(model, sampler)(model, sampler, loss, l2, learning_rate)
         self._loss_sum = torch.zeros_like(l2)  # [replicas] since the last evaluation
         self._recorded = RecordedStep(self._take_step) if on_gpu and sampler.stays_on_device else None
         self._looked_at = 0
@@ -85,17 +88,10 @@ class Loop:
         self._stopping.restore_best()
 
     def _take_step(self) -> None:
-        batch = self._epochs.batch()
-        view = self._model.propagate()
-        negatives = self._sampler.sample(batch, view)
-        values = objective(batch, negatives, view, self._loss, self._l2)  # [replicas]
-
-        self._optimiser.zero_grad()
-        values.sum().backward()  # type: ignore[no-untyped-call]
-        self._optimiser.step()
-        self._loss_sum += values.detach()
+        self._loss_sum += self._step.take(self._epochs.batch())
 
     def _look(self) -> Evaluation:
+        self._step.settle()
         mean_losses = self._loss_sum / (self.step - self._looked_at)
         evaluation, going_on = self._stopping.look(self.step, self._epochs.epochs, mean_losses)
         self._looked_at = self.step
@@ -106,21 +102,14 @@ class Loop:
 
     def _keep(self, replicas: Tensor) -> None:
         """Replicas that have stopped leave the axis everywhere."""
-        for part in (self._epochs, self._rejected, self._sampler):
+        for part in (self._epochs, self._rejected, self._sampler, self._step):
             part.keep(replicas)
-        self._l2, self._loss_sum = self._l2[replicas], self._loss_sum[replicas]
-        (group,) = self._optimiser.param_groups
-        moments = [self._optimiser.state.pop(parameter, {}) for parameter in group["params"]]  # none before a step
-        self._model.keep(replicas)
-        group["params"] = list(self._model.parameters())
-        for parameter, state in zip(group["params"], moments, strict=True):
-            self._optimiser.state[parameter] = {
-                name: value[:, replicas].contiguous() if value.dim() else value for name, value in state.items()
-            }
+        self._loss_sum = self._loss_sum[replicas]
         if self._recorded:
             self._recorded.forget()
 
     def _save(self, checkpoints: Checkpoints) -> None:
+        self._step.settle()
         notes = {"looked_at": self._looked_at, "stopping": self._stopping.notes()}
         checkpoints.write(self.step, self._state(), notes)
 
@@ -130,10 +119,9 @@ class Loop:
             "model": {name: parameter.detach() for name, parameter in self._model.named_parameters()},
             "stopping": self._stopping.state(),
             "sampler": self._sampler.state(),
+            "adam": self._step.state(),
             "loop": {"loss_sum": self._loss_sum},
         }
-        for name, parameter in self._model.named_parameters():
-            parts[f"adam/{name}"] = self._optimiser.state[parameter]
         return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
 
     def load(self, checkpoint: Checkpoint) -> None:
@@ -141,18 +129,19 @@ class Loop:
         device, notes = self._loss_sum.device, checkpoint.notes
         state = {name: tensor.to(device) for name, tensor in checkpoint.tensors.items()}
         self._keep(torch.tensor(notes["stopping"]["alive"], dtype=torch.int64, device=device))
-        self._model.restore(_part(state, "model"))
-        (group,) = self._optimiser.param_groups
-        group["params"] = list(self._model.parameters())
-        self._optimiser.state.clear()
-        for name, parameter in self._model.named_parameters():
-            self._optimiser.state[parameter] = _part(state, f"adam/{name}")
-        self._stopping.load(_part(state, "stopping"), notes["stopping"])
-        self._sampler.load_state(_part(state, "sampler"))
+        self._model.restore(part_of(state, "model"))
+        self._step.load_state(part_of(state, "adam"))
+        self._stopping.load(part_of(state, "stopping"), notes["stopping"])
+        self._sampler.load_state(part_of(state, "sampler"))
         self._loss_sum = state["loop/loss_sum"]
         self.step, self._looked_at = checkpoint.step, notes["looked_at"]
         self._epochs.seek(self.step)
 
 
-def _part(state: State, name: str) -> State:
-    return {key.removeprefix(f"{name}/"): tensor for key, tensor in state.items() if key.startswith(f"{name}/")}
+def _step_for(model: EmbeddingModel, sampler: Sampler) -> type[PlainStep | CompiledStep]:
+    """The fastest form for this device and sampler."""
+    if model.users.is_cuda or sampler.reads == "gradients":
+        return PlainStep
+    from pspns.training.compiled_step import CompiledStep  # waits for numba, which a GPU does not need
+
+    return CompiledStep

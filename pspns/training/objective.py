@@ -33,6 +33,14 @@ def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss
     return ((batch.weights * row_losses + weight / 2 * squares) * batch.live).sum(-1) / live
 
 
+def slopes(loss: Loss, positive: Tensor, negative: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows' losses, and the gradients of their weighted sum by the scores of positives and of negatives."""
+    positive.requires_grad_(), negative.requires_grad_()
+    row_losses = loss(positive, negative)
+    by_positive, by_negative = torch.autograd.grad(row_losses, (positive, negative), weights)
+    return row_losses.detach(), by_positive, by_negative
+
+
 def _item_vectors(
     table: Tensor, batch: PositiveBatch, drawn: Tensor | None, made: Tensor | None
 ) -> tuple[Tensor, Tensor]:

@@ -47,6 +47,7 @@ class RememberingNegatives:
 
 class RememberingSampler:
     stays_on_device = False
+    reads = "scores"
 
     def __init__(self, world: SharedWorld, seeds: Sequence[int]):
         self._rejected, self._stream = world.rejected, ReplicaStream(seeds, "negatives")

@@ -1,0 +1,122 @@
+"""One step of training on the CPU, its gradient written out and compiled; `plain_step` takes the same by autograd."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pspns.kernels import pairs
+from pspns.models._embedding_model import EmbeddingModel
+from pspns.shapes import Embeddings, PositiveBatch, Sampler, State
+from pspns.training.objective import Loss, slopes
+from pspns.training.plain_step import part_of
+from pspns.training.row_adam import RowAdam, Rows
+
+
+class CompiledStep:
+    """Negatives, scores, their gradient, that of the tables, Adam.
+
+    Without messages only the rows of the batch are read and moved. With messages, or where the sampler looks at the
+    items, all rows must be at the present step, and Adam goes through the whole table.
+    """
+
+    def __init__(self, model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float):
+        """`l2` `[replicas]` is each replica's weight of the squared lengths."""
+        self._model, self._sampler, self._loss, self._l2 = model, sampler, loss, l2
+        self._learning_rate = learning_rate
+        self._users, self._items = RowAdam(model.users, learning_rate), RowAdam(model.items, learning_rate)
+
+    def take(self, batch: PositiveBatch) -> Tensor:
+        """Take the step; what it made smaller, `[replicas]`."""
+        with torch.no_grad():
+            view = self._model.propagate()
+        has_messages = view.final is not view.base
+        user_rows = self._rows(self._users, batch.users, all_rows=has_messages)
+        drawn = self._sampler.sample(batch, view).items
+        assert drawn is not None, "a sampler that makes vectors must say that it reads gradients"
+        item_rows = self._rows(
+            self._items, batch.items, drawn, all_rows=has_messages or self._sampler.reads != "nothing"
+        )
+        rows = _BatchRows(batch.users, batch.items, drawn)
+
+        positive, negative, squares = rows.score(view.final)
+        share = batch.live / batch.live.sum(-1, keepdim=True)  # of each row in the mean
+        weights, by_square = batch.weights * share, self._l2[:, None] / 2 * share
+        row_losses, by_positive, by_negative = slopes(self._loss, positive, negative, weights)
+        gradient = Embeddings(self._users.gradient, self._items.gradient)
+        if has_messages:
+            nothing = torch.zeros_like(share)
+            rows.add_gradients(view.final, by_positive, by_negative, nothing, gradient)
+            passed_back = Embeddings(*self._model.pull_back(gradient.users, gradient.items))
+            gradient.users.zero_(), gradient.items.zero_()
+            gradient = passed_back
+            rows.add_gradients(view.base, nothing, nothing, by_square, gradient)
+            squares = rows.score(view.base)[2]
+        else:
+            rows.add_gradients(view.final, by_positive, by_negative, by_square, gradient)
+        self._users.apply(user_rows, gradient.users)
+        self._items.apply(item_rows, gradient.items)
+        return (weights * row_losses + by_square * squares).sum(-1)
+
+    def settle(self) -> None:
+        """Have every row at the present step: before the model is read as a whole."""
+        for adam in (self._users, self._items):
+            adam.settle(adam.everyone)
+
+    def keep(self, replicas: Tensor) -> None:
+        """Only these replicas go on (indices into the present ones); all rows must be settled."""
+        state = {name: value[:, replicas] if value.dim() else value for name, value in self.state().items()}
+        self._l2 = self._l2[replicas]
+        self._model.keep(replicas)
+        self.load_state(state)
+
+    def state(self) -> State:
+        """All rows must be settled."""
+        return {
+            f"{table}/{name}": value
+            for table, adam in (("users", self._users), ("items", self._items))
+            for name, value in adam.state().items()
+        }
+
+    def load_state(self, state: State) -> None:
+        """Go on with a model that has been restored."""
+        self._users = RowAdam(self._model.users, self._learning_rate, part_of(state, "users"))
+        self._items = RowAdam(self._model.items, self._learning_rate, part_of(state, "items"))
+
+    @staticmethod
+    def _rows(adam: RowAdam, *numbers: Tensor, all_rows: bool) -> Rows:
+        """The rows to be moved, and at the present step."""
+        if all_rows:
+            return adam.everyone
+        rows = adam.rows_of(*numbers)
+        adam.settle(rows)
+        return rows
+
+
+class _BatchRows:
+    """The pairs of a batch, `[replicas, rows]` each."""
+
+    def __init__(self, users: Tensor, positives: Tensor, negatives: Tensor):
+        self._numbers = [numbers.contiguous().numpy() for numbers in (users, positives, negatives)]
+
+    def score(self, tables: Embeddings) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores of positives and negatives, and squared lengths."""
+        users, positives, negatives = self._numbers
+        positive, negative, squares = (torch.empty(users.shape) for _ in range(3))
+        pairs.score_pairs(
+            *_arrays(tables), users, positives, negatives, positive.numpy(), negative.numpy(), squares.numpy()
+        )
+        return positive, negative, squares
+
+    def add_gradients(
+        self, tables: Embeddings, by_positive: Tensor, by_negative: Tensor, by_square: Tensor, into: Embeddings
+    ) -> None:
+        users, positives, negatives = self._numbers
+        pairs.add_gradients(
+            *_arrays(tables), users, positives, negatives, by_positive.numpy(), by_negative.numpy(), by_square.numpy(),
+            *_arrays(into),
+        )  # fmt: skip
+
+
+def _arrays(tables: Embeddings) -> tuple[object, object]:
+    return tables.users.detach().numpy(), tables.items.detach().numpy()
