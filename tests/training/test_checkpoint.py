@@ -96,7 +96,11 @@ def file_of(step: int) -> str:
 
 @contextmanager
 def another_process(work: Callable[[], None]) -> Iterator[multiprocessing.process.BaseProcess]:
-    process = multiprocessing.get_context("fork").Process(target=work)
+    def work_alone() -> None:
+        torch.set_num_threads(1)  # the threads of this process are not there in a copy of it, which would wait for them
+        work()
+
+    process = multiprocessing.get_context("fork").Process(target=work_alone)
     process.start()
     try:
         yield process
