@@ -1,50 +1,52 @@
-"""`make bench`: run every benchmark and write what came out as Markdown and JSON."""
+"""`make bench`: speed on the CPU beside plain references, written as Markdown and JSON to benchmarks/results.
+
+    python -m benchmarks --only negatives,training
+
+Generated data; with a folder of data sets in the environment variable PSPNS_DATA, MovieLens-1M and others instead.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import argparse
 import os
-import platform
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-import numpy
-import torch
+from benchmarks import construction, loading, negatives, ranking, training
+from benchmarks._pairs import Timed
+from benchmarks._report import RESULTS, Report
+from benchmarks._world import movielens
 
-from benchmarks import negatives, ranking, training
-from benchmarks._world import movielens_sized
-
-RESULTS = Path(__file__).parent / "results"
+SUBJECTS: dict[str, Callable[[], Iterable[Timed]]] = {
+    "construction": construction.run,
+    "training": lambda: training.run(*movielens()),
+    "negatives": lambda: negatives.run(*movielens()),
+    "ranking": ranking.run,
+    "loading": loading.run,
+}
 
 
 def main() -> None:
-    split, world = movielens_sized()
-    print(f"{split.n_users:,} users, {split.n_items:,} items, {len(split.train):,} train pairs (generated)")
-    lines = ["| what | same answer | reference | ours, s | reference, s | times faster |", "|---|---|---|---|---|---|"]
-    print("\n".join(lines))
-    found = []
-    for benchmark in (negatives, ranking, training):
-        timed = benchmark.run(split, world)
-        found.append({**dataclasses.asdict(timed), "ratio": timed.ratio})
-        lines.append(
-            f"| {timed.what} | {timed.same} | {timed.reference} | {timed.ours_seconds:.3f} | "
-            f"{timed.reference_seconds:.3f} | {timed.ratio:.2f} |"
-        )
-        print(lines[-1], flush=True)
-    machine = {
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "torch": torch.__version__,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "cpu.json").write_text(json.dumps({"machine": machine, "results": found}, indent=2) + "\n")
-    heading = ", ".join(f"{name} {value}" for name, value in machine.items())
-    (RESULTS / "cpu.md").write_text(f"# `make bench`\n\n{heading}\n\n" + "\n".join(lines) + "\n")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", help=f"some of {', '.join(SUBJECTS)}, comma between them; nothing is written then")
+    options = parser.parse_args()
+    wanted = options.only.split(",") if options.only else list(SUBJECTS)
+    if unknown := set(wanted) - set(SUBJECTS):
+        parser.error(f"no subject named {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
+    report = Report(
+        "`make bench`",
+        "Both sides give the same answer, as the second column says; then they are timed in turns. Seconds are medians.",
+        ("what", "same answer", "reference", "ours, s", "reference, s", "pairs", "times faster", "target", "note"),
+    )
+    for subject in wanted:
+        for timed in SUBJECTS[subject]():
+            report.add(
+                timed.what, timed.same, timed.reference, f"{timed.ours_seconds:.3g}", f"{timed.reference_seconds:.3g}",
+                timed.pairs, f"{timed.ratio:.2f}", timed.verdict, timed.note or None,
+            )  # fmt: skip
+    if not options.only:
+        report.write(RESULTS, "cpu")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class Timed:
     reference_seconds: float
     pairs: int
     target: float | None = None  # how many times faster it should be
+    note: str = ""
 
     @property
     def ratio(self) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pspns import gpu_kernels
 from pspns.errors import DataError
 from pspns.sorted_keys import distinct
 
@@ -78,14 +79,24 @@ class ItemSets:
         owns one item and for a user who owns all but one.
         """
         if users.is_cuda:
-            return self._draw_by_torch(users, n, stream)
-        from pspns.kernels import draws  # waits for numba, which a GPU does not need
+            draw = self._draw_on_gpu if gpu_kernels.are_there() else self._draw_by_torch
+            return draw(users, n, stream)
+        from pspns.kernels.draws import draw_outside  # waits for numba, which a GPU does not need
 
         items = torch.empty(*users.shape, n, dtype=torch.int64)
-        draws.draw_outside(
-            stream.next_keys().numpy().view(np.uint64), users.numpy(), self.starts.numpy(), self.outside_below.numpy(),
-            self.n_items, items.numpy(),
+        keys, starts, outside_below = stream.next_keys(), self.starts, self.outside_below
+        draw_outside(
+            keys.numpy().view(np.uint64), users.numpy(), starts.numpy(), outside_below.numpy(), self.n_items,
+            items.numpy(),
         )  # fmt: skip
+        return items
+
+    def _draw_on_gpu(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:
+        from pspns.gpu_kernels.draws import draw_outside
+
+        keys, calls = stream.keys_and_calls
+        items = draw_outside(keys, calls, users, self.starts, self.outside_below, self.n_items, n)
+        stream.count_call()
         return items
 
     def _draw_by_torch(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:

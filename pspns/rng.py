@@ -64,8 +64,16 @@ class ReplicaStream:
     def next_keys(self) -> Tensor:
         """The keys of one more call, `[replicas]`; each position is a place in such a key's SplitMix64 sequence."""
         call_keys = _mix(self._keys + self._calls * _GOLDEN)
-        self._calls += 1
+        self.count_call()
         return call_keys
+
+    @property
+    def keys_and_calls(self) -> tuple[Tensor, Tensor]:
+        """All that the numbers of the next call are made of, for kernels that make them; `count_call` afterwards."""
+        return self._keys, self._calls
+
+    def count_call(self) -> None:
+        self._calls += 1
 
     def integers(self, below: Tensor, n: int = 1) -> Tensor:
         """`n` whole numbers, each uniform on [0, below); `[*below.shape, n]`, `below` being `[replicas, rows]`.

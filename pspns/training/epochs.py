@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pspns import gpu_kernels
 from pspns.rng import ReplicaStream
 from pspns.shapes import PositiveBatch, World
 
@@ -80,6 +81,8 @@ class Epochs:
 
     def batch(self) -> PositiveBatch:
         """The present batch; work for the device alone."""
+        if self._visits.is_cuda and gpu_kernels.are_there():
+            return self._batch_on_gpu()
         # A dead row is filled with the replica's first visit.
         visits = torch.where(self._visits < 0, self._first_visits, self._visits)
         pair_ids = visits
@@ -92,6 +95,14 @@ class Epochs:
             weights=self._weights[pair_ids],
             live=(self._visits >= 0).float(),
         )
+
+    def _batch_on_gpu(self) -> PositiveBatch:
+        from pspns.gpu_kernels.batches import look_up
+
+        return look_up(
+            self._visits, self._first_visits, self._pairs_before, self._users, self._items, self._weights,
+            self._visits_up_to if self._has_copies else None,
+        )  # fmt: skip
 
     def seek(self, step: int) -> None:
         """Go on as if this many batches had been handed out."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pspns import gpu_kernels
 from pspns.item_sets import RejectedItems
 from pspns.models._embedding_model import EmbeddingModel
 from pspns.shapes import Sampler, State
@@ -21,7 +22,8 @@ from pspns.training.recorded_step import RecordedStep
 from pspns.training.stopping import EarlyStopping, Evaluation
 
 if TYPE_CHECKING:
-    from pspns.training.compiled_step import CompiledStep
+    from pspns.training.cpu_step import CpuStep
+    from pspns.training.gpu_step import GpuStep
 
 Watch = Callable[[int, int, Evaluation | None], None]
 """Told (step, last step, evaluation or None) after every step; may raise KeyboardInterrupt to end training there.
@@ -138,10 +140,15 @@ class Loop:
         self._epochs.seek(self.step)
 
 
-def _step_for(model: EmbeddingModel, sampler: Sampler) -> type[PlainStep | CompiledStep]:
+def _step_for(model: EmbeddingModel, sampler: Sampler) -> type[PlainStep | CpuStep | GpuStep]:
     """The fastest form for this device and sampler."""
-    if model.users.is_cuda or sampler.reads == "gradients":
+    if sampler.reads == "gradients" or (model.users.is_cuda and not gpu_kernels.are_there()):
         return PlainStep
-    from pspns.training.compiled_step import CompiledStep  # waits for numba, which a GPU does not need
+    # Each waits for the compiler of its device, which the other does not need.
+    if model.users.is_cuda:
+        from pspns.training.gpu_step import GpuStep
 
-    return CompiledStep
+        return GpuStep
+    from pspns.training.cpu_step import CpuStep
+
+    return CpuStep

@@ -35,8 +35,8 @@ def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss
 
 def slopes(loss: Loss, positive: Tensor, negative: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The rows' losses, and the gradients of their weighted sum by the scores of positives and of negatives."""
-    positive.requires_grad_(), negative.requires_grad_()
-    row_losses = loss(positive, negative)
+    with torch.enable_grad():
+        row_losses = loss(positive.requires_grad_(), negative.requires_grad_())
     by_positive, by_negative = torch.autograd.grad(row_losses, (positive, negative), weights)
     return row_losses.detach(), by_positive, by_negative
 

@@ -11,7 +11,7 @@ from pspns.models._graph import edge_weights
 from pspns.models._propagation import SparseLayers
 from pspns.models.lightgcn import GraphModel
 from pspns.negatives.uniform import UniformNegatives
-from pspns.training.compiled_step import CompiledStep
+from pspns.training.cpu_step import CpuStep
 from pspns.training.epochs import Epochs
 from pspns.training.plain_step import PlainStep
 from pspns.training.row_adam import RowAdam
@@ -50,7 +50,7 @@ def steps_of(kind, *, layers, size, loss="bpr", reads="nothing", n_steps=40, kee
 @pytest.mark.parametrize("layers", [0, 2])
 def test_equals_autograd(layers, size, loss, reads):
     plain, compiled = (
-        steps_of(kind, layers=layers, size=size, loss=loss, reads=reads) for kind in (PlainStep, CompiledStep)
+        steps_of(kind, layers=layers, size=size, loss=loss, reads=reads) for kind in (PlainStep, CpuStep)
     )
     for name, parameter in plain[0].named_parameters():
         torch.testing.assert_close(getattr(compiled[0], name), parameter, rtol=1e-3, atol=1e-5)
@@ -62,8 +62,8 @@ def test_equals_autograd(layers, size, loss, reads):
 
 @pytest.mark.parametrize("layers", [0, 1])
 def test_a_replica_is_the_same_to_the_bit_after_another_has_left(layers):
-    whole, _, _ = steps_of(CompiledStep, layers=layers, size=8)
-    rest, losses, _ = steps_of(CompiledStep, layers=layers, size=8, keep=(17, [1]))
+    whole, _, _ = steps_of(CpuStep, layers=layers, size=8)
+    rest, losses, _ = steps_of(CpuStep, layers=layers, size=8, keep=(17, [1]))
     assert losses[-1].shape == (1,)
     assert torch.equal(rest.users[:, 0], whole.users[:, 1])
     assert torch.equal(rest.items[:, 0], whole.items[:, 1])

@@ -7,13 +7,13 @@ from torch import Tensor
 
 from pspns.kernels import pairs
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Embeddings, PositiveBatch, Sampler, State
+from pspns.shapes import Embeddings, PositiveBatch, Sampler
 from pspns.training.objective import Loss, slopes
-from pspns.training.plain_step import part_of
 from pspns.training.row_adam import RowAdam, Rows
+from pspns.training.written_out_step import WrittenOutStep
 
 
-class CompiledStep:
+class CpuStep(WrittenOutStep[RowAdam]):
     """Negatives, scores, their gradient, that of the tables, Adam.
 
     Without messages only the rows of the batch are read and moved. With messages, or where the sampler looks at the
@@ -22,14 +22,12 @@ class CompiledStep:
 
     def __init__(self, model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float):
         """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        self._model, self._sampler, self._loss, self._l2 = model, sampler, loss, l2
-        self._learning_rate = learning_rate
-        self._users, self._items = RowAdam(model.users, learning_rate), RowAdam(model.items, learning_rate)
+        super().__init__(RowAdam, model, sampler, loss, l2, learning_rate)
 
+    @torch.no_grad()
     def take(self, batch: PositiveBatch) -> Tensor:
         """Take the step; what it made smaller, `[replicas]`."""
-        with torch.no_grad():
-            view = self._model.propagate()
+        view = self._model.propagate()
         has_messages = view.final is not view.base
         user_rows = self._rows(self._users, batch.users, all_rows=has_messages)
         drawn = self._sampler.sample(batch, view).items
@@ -40,12 +38,11 @@ class CompiledStep:
         rows = _BatchRows(batch.users, batch.items, drawn)
 
         positive, negative, squares = rows.score(view.final)
-        share = batch.live / batch.live.sum(-1, keepdim=True)  # of each row in the mean
-        weights, by_square = batch.weights * share, self._l2[:, None] / 2 * share
+        weights, by_square = self._shares(batch)
         row_losses, by_positive, by_negative = slopes(self._loss, positive, negative, weights)
         gradient = Embeddings(self._users.gradient, self._items.gradient)
         if has_messages:
-            nothing = torch.zeros_like(share)
+            nothing = torch.zeros_like(weights)
             rows.add_gradients(view.final, by_positive, by_negative, nothing, gradient)
             passed_back = Embeddings(*self._model.pull_back(gradient.users, gradient.items))
             gradient.users.zero_(), gradient.items.zero_()
@@ -62,26 +59,6 @@ class CompiledStep:
         """Have every row at the present step: before the model is read as a whole."""
         for adam in (self._users, self._items):
             adam.settle(adam.everyone)
-
-    def keep(self, replicas: Tensor) -> None:
-        """Only these replicas go on (indices into the present ones); all rows must be settled."""
-        state = {name: value[:, replicas] if value.dim() else value for name, value in self.state().items()}
-        self._l2 = self._l2[replicas]
-        self._model.keep(replicas)
-        self.load_state(state)
-
-    def state(self) -> State:
-        """All rows must be settled."""
-        return {
-            f"{table}/{name}": value
-            for table, adam in (("users", self._users), ("items", self._items))
-            for name, value in adam.state().items()
-        }
-
-    def load_state(self, state: State) -> None:
-        """Go on with a model that has been restored."""
-        self._users = RowAdam(self._model.users, self._learning_rate, part_of(state, "users"))
-        self._items = RowAdam(self._model.items, self._learning_rate, part_of(state, "items"))
 
     @staticmethod
     def _rows(adam: RowAdam, *numbers: Tensor, all_rows: bool) -> Rows:

@@ -1,0 +1,66 @@
+"""What the steps have in common whose gradient is written out instead of found by autograd."""
+
+from __future__ import annotations
+
+from typing import Generic, Protocol, TypeVar
+
+from torch import Tensor
+
+from pspns.models._embedding_model import EmbeddingModel
+from pspns.shapes import PositiveBatch, Sampler, State
+from pspns.training.objective import Loss
+from pspns.training.plain_step import part_of
+
+
+class TableAdam(Protocol):
+    """Adam on one table, which it changes in place."""
+
+    def __init__(self, table: Tensor, learning_rate: float, state: State | None = None):
+        """`state` is that of another one, whose table this is now."""
+
+    def state(self) -> State:
+        """Under torch's names: exp_avg, exp_avg_sq, step."""
+
+
+A = TypeVar("A", bound=TableAdam)
+
+
+class WrittenOutStep(Generic[A]):
+    """Base of steps for samplers that give items, not vectors; what is left to write is `take` and `settle`."""
+
+    def __init__(
+        self, adam: type[A], model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float
+    ):
+        """`l2` `[replicas]` is each replica's weight of the squared lengths."""
+        self._adam, self._learning_rate = adam, learning_rate
+        self._model, self._sampler, self._loss, self._l2 = model, sampler, loss, l2
+        self._users, self._items = adam(model.users, learning_rate), adam(model.items, learning_rate)
+
+    def keep(self, replicas: Tensor) -> None:
+        """Only these replicas go on (indices into the present ones); all rows must be settled."""
+        state = {
+            name: value[:, replicas].contiguous() if value.dim() else value for name, value in self.state().items()
+        }
+        self._l2 = self._l2[replicas]
+        self._model.keep(replicas)
+        self.load_state(state)
+
+    def state(self) -> State:
+        """All rows must be settled."""
+        return {
+            f"{table}/{name}": value
+            for table, adam in (("users", self._users), ("items", self._items))
+            for name, value in adam.state().items()
+        }
+
+    def load_state(self, state: State) -> None:
+        """Go on with a model that has been restored."""
+        self._users, self._items = (
+            self._adam(table, self._learning_rate, part_of(state, name))
+            for name, table in (("users", self._model.users), ("items", self._model.items))
+        )
+
+    def _shares(self, batch: PositiveBatch) -> tuple[Tensor, Tensor]:
+        """How much each row's loss and its squared lengths count in the mean, `[replicas, rows]` both."""
+        share = batch.live / batch.live.sum(-1, keepdim=True)
+        return batch.weights * share, self._l2[:, None] / 2 * share
