@@ -9,6 +9,7 @@ import pytest
 from pspns.components import find_part, part_names
 from pspns.errors import SettingsError
 from pspns.weightings.capped import CappedWeighting
+from pspns.weightings.equal_users import EqualUsersWeighting
 from pspns.weightings.exponential import ExponentialWeighting
 from pspns.weightings.inverse_sqrt import InverseSqrtWeighting
 from pspns.weightings.log import LogWeighting
@@ -19,7 +20,8 @@ DEGREES = np.unique(np.concatenate([np.arange(1, 300), np.geomspace(300, 1e9, 40
 
 
 def with_sensitivity(name: str, sensitivity: float):
-    return NoWeighting() if name == "none" else find_part("weightings", name)(sensitivity=sensitivity)
+    part = find_part("weightings", name)
+    return part() if name in ("none", "equal-users") else part(sensitivity=sensitivity)
 
 
 @pytest.mark.parametrize("sensitivity", SENSITIVITIES)
@@ -64,6 +66,15 @@ def test_values_worked_by_hand(weighting, degree, expected):
     assert weighting.weights(np.array([degree]))[0] == pytest.approx(expected, rel=1e-5)
 
 
+def test_equal_users_all_add_up_to_the_same_and_a_pair_weighs_1_on_average():
+    n_pairs = np.array([1, 0, 2, 5, 4])
+    weights = EqualUsersWeighting().weights(n_pairs)
+    assert weights.tolist() == pytest.approx([3, 0, 1.5, 0.6, 0.75])
+    assert (weights * n_pairs)[n_pairs > 0].tolist() == pytest.approx([3, 3, 3, 3])
+    assert np.average(weights, weights=n_pairs) == pytest.approx(1)
+    assert EqualUsersWeighting().weights(np.array([0, 0])).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("activity", [1e-3, 1e-6, 1e-9, 1e-12, 1e-15, 1e-18, 1e-30])
 def test_log_keeps_its_digits_where_one_plus_a_d_would_lose_them(activity):
     with localcontext() as context:
@@ -83,7 +94,7 @@ def test_weights_stay_numbers_for_the_tiniest_sensitivities(name, sensitivity):
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1, math.inf, math.nan])
-@pytest.mark.parametrize("name", sorted(set(part_names("weightings")) - {"none"}))
+@pytest.mark.parametrize("name", sorted(set(part_names("weightings")) - {"none", "equal-users"}))
 def test_a_sensitivity_that_makes_no_sense_is_refused(name, sensitivity):
     with pytest.raises(SettingsError, match=r"^sensitivity must be a finite number above 0, got"):
         with_sensitivity(name, sensitivity)
