@@ -1,46 +1,106 @@
-"""Full ranking of a test part, six metrics at two cut-offs, against the same blocked product with a loop over users."""
+"""Full ranking of a test part, six metrics at two cut-offs: against product and top-k alone, and a loop over users.
+
+python -m benchmarks.ranking
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from benchmarks._generated import tasteful_pairs
 from benchmarks._pairs import Timed, time_pairs
-from pspns.data.split import Split
+from pspns.data.split import Pairs
 from pspns.evaluation.ranking import FullRanking
+from pspns.evaluation.top_lists import TopLists
+from pspns.item_sets import ItemSets
+from pspns.memory import MemoryBudget
 from pspns.models._dot_product import DotProduct
-from pspns.shapes import World
+
+CUTOFFS = (20, 30)
+ROWS = 128  # of a block in the bare product: the best of 64 to 512
+SIZE = 64
 
 
-def run(split: Split, world: World) -> Timed:
-    torch.manual_seed(0)
-    scorer = DotProduct(torch.randn(split.n_users, 1, 64), torch.randn(split.n_items, 1, 64))
-    counts = torch.from_numpy(np.bincount(split.train.items, minlength=split.n_items))
-    ranking = FullRanking(split.test, [split.train, split.valid], counts, split.n_users, (20, 30), world.memory)
-    owned: dict[int, set[int]] = {}
-    for part in (split.train, split.valid):
-        for user, item in zip(part.users.tolist(), part.items.tolist(), strict=True):
-            owned.setdefault(user, set()).add(item)
-    held_out: dict[int, set[int]] = {}
-    for user, item in zip(split.test.users.tolist(), split.test.items.tolist(), strict=True):
-        held_out.setdefault(user, set()).add(item)
+@dataclass(frozen=True)
+class Task:
+    """Whose lists are to be judged."""
 
-    def ours() -> float:
-        return ranking.judge(scorer, 0).overall["recall@20"]
+    name: str
+    n_users: int
+    n_items: int
+    n_pairs: int
 
-    def reference() -> float:
+    def parts(self) -> tuple[Pairs, Pairs]:
+        """Train and test: every tenth pair is held out."""
+        pairs = tasteful_pairs(self.n_users, self.n_items, self.n_pairs)
+        is_test = np.arange(len(pairs)) % 10 == 0
+        return Pairs(pairs.users[~is_test], pairs.items[~is_test]), Pairs(pairs.users[is_test], pairs.items[is_test])
+
+
+TASKS = (Task("movielens-sized", 6_000, 3_600, 750_000), Task("gowalla-sized", 30_000, 41_000, 1_000_000))
+
+
+def run(tasks: tuple[Task, ...] = TASKS) -> Iterator[Timed]:
+    for task in tasks:
+        yield from compare(task, pairs=7 if task.n_users < 10_000 else 3)
+
+
+def compare(task: Task, pairs: int) -> Iterator[Timed]:
+    """One line for each reference."""
+    train, test = task.parts()
+    random = torch.Generator().manual_seed(0)
+    users, items = (torch.randn(n, 1, SIZE, generator=random) for n in (task.n_users, task.n_items))
+    scorer, counts = DotProduct(users, items), torch.from_numpy(np.bincount(train.items, minlength=task.n_items))
+    ranking = FullRanking(test, [train], counts, task.n_users, CUTOFFS, MemoryBudget(torch.device("cpu")))
+    judged = torch.from_numpy(ranking.users)
+    held_out, known = _sets(test), _sets(train)
+
+    def ours() -> dict[str, float]:
+        return ranking.judge(scorer, 0).overall
+
+    def bare() -> list[Tensor]:
+        return [(block @ items[:, 0].T).topk(20).indices for block in torch.split(users[judged, 0], ROWS)]
+
+    def unmasked() -> Tensor:
+        nothing = ItemSets(task.n_users, task.n_items)
+        return TopLists(nothing, counts, task.n_users, MemoryBudget(torch.device("cpu"))).best(scorer, 0, judged, 20)[0]
+
+    def one_by_one() -> float:
         recalls = []
-        users = sorted(held_out)
-        for first in range(0, len(users), 256):
-            block = users[first : first + 256]
-            scores = scorer.scores(torch.tensor(block), 0)
-            for row, user in zip(scores, block, strict=True):
-                row[list(owned.get(user, ()))] = -torch.inf
-                best = set(row.topk(20).indices.tolist())
-                recalls.append(len(best & held_out[user]) / len(held_out[user]))
+        for block in torch.split(judged, ROWS):
+            for user, scores in zip(block.tolist(), users[block, 0] @ items[:, 0].T, strict=True):
+                scores[list(known.get(user, ()))] = -torch.inf
+                best = scores.topk(20).indices.tolist()
+                recalls.append(len(held_out[user].intersection(best)) / len(held_out[user]))
         return float(np.mean(recalls))
 
-    return time_pairs(
-        f"full ranking of {len(ranking.users):,} users", "Recall@20 to 1e-12", "loop over users (Recall@20 only)", ours,
-        reference, lambda one, two: abs(one - two) < 1e-12, pairs=7,
+    what = f"full ranking, {task.name}: {len(judged):,} users, {task.n_items:,} items"
+    yield time_pairs(
+        what, "the lists, where nothing is masked", "bare product and top-20", ours, bare,
+        lambda _, lists: torch.equal(torch.cat(lists), unmasked()), pairs=pairs, target=0.77,
     )  # fmt: skip
+    yield time_pairs(
+        what, "Recall@20 to 1e-12", "loop over users, Recall@20 only", ours, one_by_one,
+        lambda found, recall: abs(found["recall@20"] - recall) < 1e-12, pairs=pairs,
+    )  # fmt: skip
+
+
+def _sets(pairs: Pairs) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for user, item in zip(pairs.users.tolist(), pairs.items.tolist(), strict=True):
+        found.setdefault(user, set()).add(item)
+    return found
+
+
+if __name__ == "__main__":
+    for timed in run():
+        print(
+            f"{timed.what}: {timed.ours_seconds:.3f} s; {timed.reference}: {timed.reference_seconds:.3f} s; "
+            f"{timed.ratio:.2f} times faster (target {timed.verdict}; same: {timed.same})",
+            flush=True,
+        )
