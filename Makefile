@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long reliability check format bench clean
+.PHONY: help setup demo test test-long reliability check format bench bench-peers clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,5 +42,8 @@ format: $(READY)  ## put the code in order
 bench: $(READY)  ## speed against plain references, checked for equal answers first
 	$(BIN)/python -m benchmarks
 
+bench-peers: $(READY)  ## speed beside other libraries, each in a venv of its own (8 GB at the first run)
+	$(BIN)/python -m benchmarks.peers $(if $(DATA),--data $(DATA))
+
 clean:  ## remove what the commands made
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) .peers demo build dist

@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"sh", "python", "toml", "text"}
 # `make test` is what runs this, `make demo` has a test of its own, and set-up has happened or nothing would run.
-MAKE = re.compile(r"make (test|demo|check|bench|setup|format)\s*")
+MAKE = re.compile(r"make (test|demo|check|bench|bench-peers|setup|format)\s*")
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
