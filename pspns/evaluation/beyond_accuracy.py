@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -14,9 +15,10 @@ def item_coverage(lists: Tensor, n_items: int) -> float:
     >>> item_coverage(torch.tensor([[0, 2], [2, -1]]), n_items=4)
     0.5
     """
-    is_recommended = torch.zeros(n_items, dtype=torch.bool, device=lists.device)
-    is_recommended[lists[lists >= 0]] = True
-    return int(is_recommended.sum()) / n_items
+    # −1 marks the last place, which is no item's.
+    is_recommended = torch.zeros(n_items + 1, dtype=torch.bool, device=lists.device)
+    is_recommended[lists] = True
+    return int(is_recommended[:n_items].sum()) / n_items
 
 
 def mean_popularity(lists: Tensor, train_counts: Tensor) -> float:
@@ -30,8 +32,7 @@ def mean_popularity(lists: Tensor, train_counts: Tensor) -> float:
     >>> mean_popularity(torch.tensor([[0, 2], [1, -1], [-1, -1]]), torch.tensor([10, 4, 2]))
     5.0
     """
-    is_item = lists >= 0
-    lengths = is_item.sum(-1)  # [users]
-    counts = train_counts[lists.clamp(min=0)].double() * is_item  # [users, k]
-    means = counts.sum(-1) / lengths
+    lengths = (lists >= 0).sum(-1)  # [users]
+    counts = F.pad(train_counts, (0, 1)).double()  # −1 finds the last one: 0
+    means = counts[lists].sum(-1) / lengths
     return float(means[lengths > 0].mean())

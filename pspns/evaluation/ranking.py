@@ -66,7 +66,7 @@ class FullRanking:
     def judge(self, scorer: Scorer, replica: int) -> Ranked:
         users = torch.from_numpy(self.users).to(self._counts.device)
         lists, _ = self._lists.best(scorer, replica, users, min(max(self._cutoffs), len(self._counts)))
-        hits = self._held_out.contains(users[:, None], lists.clamp_min(0)) & (lists >= 0)
+        hits = self._hits(users, lists)
         n_relevant = self._held_out.sizes[users]
         per_user = {
             f"{name}@{k}": metric(hits, n_relevant, k).cpu().numpy()
@@ -78,6 +78,17 @@ class FullRanking:
             overall[f"item-coverage@{k}"] = item_coverage(lists[:, :k], len(self._counts))
             overall[f"mean-popularity@{k}"] = mean_popularity(lists[:, :k], self._counts)
         return Ranked(per_user, overall)
+
+    def _hits(self, users: Tensor, lists: Tensor) -> Tensor:
+        """Which places of the lists hold held-out items of their users."""
+        if lists.device.type != "cpu":
+            return self._held_out.contains(users[:, None], lists.clamp_min(0)) & (lists >= 0)
+        from pspns.kernels.membership import mark_members  # waits for numba, which a GPU does not need
+
+        hits = torch.empty(lists.shape, dtype=torch.bool)
+        tensors = (self._held_out.starts, self._held_out.items, users, lists, hits)
+        mark_members(*(tensor.numpy() for tensor in tensors))
+        return hits
 
     @property
     def n_held_out(self) -> Ints:

@@ -33,9 +33,8 @@ class TopLists:
     def _best_of_block(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:
         filled = F.pad(users, (0, max(0, MIN_ROWS - len(users))))
         is_cold = filled >= self._n_users
-        scores = scorer.scores(filled.masked_fill(is_cold, 0), replica)[: len(users)].clone()
-        # Someone unknown to train can only be offered what is popular.
-        scores[is_cold[: len(users)]] = self._counts
-        rows, items = self._known.entries(users)
-        scores[rows, items] = -torch.inf
-        return best_items(scores, k)
+        scores = scorer.scores(filled.masked_fill(is_cold, 0), replica)[: len(users)]
+        if bool(is_cold.any()):
+            # Someone unknown to train can only be offered what is popular.
+            scores = torch.where(is_cold[: len(users), None], self._counts, scores)
+        return best_items(scores, k, self._known, users)

@@ -37,7 +37,7 @@ def describe_positives(world: World, builder: Any) -> dict[str, Any]:
             "exact": exact,
             "oversampling": None if exact else OVERSAMPLING,
             "power_passes": None if exact else POWER_PASSES,
-            "seed_agreement": builder.seed_agreement(world),
+            "seed_agreement": builder.seed_agreement(world, pairs),
         }
     return facts
 

@@ -4,27 +4,48 @@ from __future__ import annotations
 
 import numpy as np
 
+from pspns.data.interactions import Ints
 from pspns.data.split import Pairs
 from pspns.errors import SettingsError
 from pspns.shapes import Ground, PositivePairs
-from pspns.sorted_keys import are_in, distinct
 
 MOST_COPIES = 255  # copies are bytes
 
 
 def merge(ground: Ground, proposed: Pairs) -> PositivePairs:
     """Every pair that is observed or proposed, once, and which of the two it is."""
-    observed_keys = ground.train.users * ground.n_items + ground.train.items
-    proposed_keys = proposed.users * ground.n_items + proposed.items
-    keys = distinct(np.concatenate((observed_keys, proposed_keys)))
+    from pspns.kernels.merging import merge_rows  # waits for numba, which not every run needs
+
+    observed = ground.train
+    starts, proposed_starts = _starts(observed, ground.n_users), _starts(proposed, ground.n_users)
+    sizes = np.diff(starts) + np.diff(proposed_starts) - n_common(ground.n_users, observed, proposed)
+    n_pairs = int(sizes.sum())
+    items = np.empty(n_pairs, dtype=np.int64)
+    is_observed, is_global = np.empty(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.bool_)
+    merged_starts = np.concatenate(([0], np.cumsum(sizes)))
+    merge_rows(starts, observed.items, proposed_starts, proposed.items, merged_starts, items, is_observed, is_global)
     return PositivePairs(
-        users=keys // ground.n_items,
-        items=keys % ground.n_items,
-        copies=np.ones(len(keys), dtype=np.uint8),
-        pair_weights=np.ones(len(keys), dtype=np.float32),
-        is_observed=are_in(keys, observed_keys),
-        is_global=are_in(keys, proposed_keys),
+        users=np.repeat(np.arange(ground.n_users), sizes),
+        items=items,
+        copies=np.ones(n_pairs, dtype=np.uint8),
+        pair_weights=np.ones(n_pairs, dtype=np.float32),
+        is_observed=is_observed,
+        is_global=is_global,
     )
+
+
+def n_common(n_users: int, one: Pairs, other: Pairs) -> Ints:
+    """How many pairs of each user are in both."""
+    from pspns.kernels.merging import count_common
+
+    counts = np.empty(n_users, dtype=np.int64)
+    count_common(_starts(one, n_users), one.items, _starts(other, n_users), other.items, counts)
+    return counts
+
+
+def _starts(pairs: Pairs, n_users: int) -> Ints:
+    """Where each user's pairs begin, and where the last one's end."""
+    return np.searchsorted(pairs.users, np.arange(n_users + 1))
 
 
 def check_copies(copies: int) -> None:

@@ -14,8 +14,8 @@ from pspns.data.interactions import Ints
 from pspns.data.split import Pairs
 from pspns.errors import SettingsError
 from pspns.global_svd import Factors
-from pspns.shapes import Ground
-from pspns.sorted_keys import are_in
+from pspns.positives._merge import n_common
+from pspns.shapes import Ground, PositivePairs
 from pspns.spectral import is_exact
 from pspns.top_k import MIN_ROWS, best_items, max_rows
 
@@ -60,13 +60,19 @@ class GlobalPattern:
             ground.memory.check(4 * 8 * limit**2, f"an exact SVD with {limit:,} users or items")
         return self._best_of(ground.svd.factors(ground, self.rank, exact=self.exact), ground)
 
-    def seed_agreement(self, ground: Ground) -> float:
-        """The share of proposed pairs that another start of the randomized SVD proposes too; 1 where it is exact."""
+    def seed_agreement(self, ground: Ground, built: PositivePairs | None = None) -> float:
+        """The share of proposed pairs that another start of the randomized SVD proposes too; 1 where it is exact.
+
+        What was `built` from the proposals saves making them again, unless some were dropped.
+        """
         if is_exact((ground.n_users, ground.n_items), exact=self.exact):
             return 1.0
+        if built is not None and np.count_nonzero(built.is_global) == self._counts(ground).sum():
+            one = Pairs(built.users[built.is_global], built.items[built.is_global])
+        else:
+            one = self.propose(ground)
         another = self._best_of(ground.svd.factors_of_another_seed(ground, self.rank), ground)
-        one, two = (pairs.users * ground.n_items + pairs.items for pairs in (self.propose(ground), another))
-        return float(are_in(one, two).mean())
+        return float(n_common(ground.n_users, one, another).sum() / len(one))
 
     def _best_of(self, factors: Factors, ground: Ground) -> Pairs:
         U, S, V = factors
@@ -90,18 +96,38 @@ class GlobalPattern:
 
 def _top_pairs(users: Tensor, items: Tensor, counts: Ints, ground: Ground) -> Pairs:
     """The `counts` best items of each user, in blocks of users: never a table of users × items."""
+    n_rows = ground.memory.rows(16 * len(items), MIN_ROWS, max_rows(users.device), f"proposing {len(items):,} items")
+    find = _found_by_counting if users.device.type == "cpu" else _found_by_sorting
+    return find(users, items, counts, n_rows)
+
+
+def _found_by_counting(users: Tensor, items: Tensor, counts: Ints, n_rows: int) -> Pairs:
+    from pspns.kernels.selection import best_by_number  # waits for numba, which a GPU does not need
+
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    chosen = np.empty(starts[-1], dtype=np.int64)
+    for first in range(0, len(users), n_rows):
+        scores = _scores(users[first : first + n_rows], items).numpy()
+        best_by_number(scores, starts[first : first + len(scores) + 1], chosen)
+    return Pairs(np.repeat(np.arange(len(users)), counts), chosen)
+
+
+def _found_by_sorting(users: Tensor, items: Tensor, counts: Ints, n_rows: int) -> Pairs:
     # Users with about as many proposals share a block, since the longest list sets the cost of all.
     order = torch.from_numpy(np.argsort(-counts, kind="stable")).to(users.device)
     lengths = torch.from_numpy(counts).to(users.device)
-    n_rows = ground.memory.rows(16 * len(items), MIN_ROWS, max_rows(users.device), f"proposing {len(items):,} items")
-    found: list[tuple[Tensor, Tensor]] = []
+    found: list[Tensor] = []  # user · n_items + item
     for block in torch.split(order, n_rows):
         longest = int(lengths[block[0]])
         if longest == 0:
             break
-        filled = F.pad(users[block], (0, 0, 0, max(0, MIN_ROWS - len(block))))
-        best, _ = best_items((filled @ items.T)[: len(block)], longest)
+        best, _ = best_items(_scores(users[block], items), longest)
         wanted = torch.arange(longest, device=users.device) < lengths[block][:, None]
-        found.append((block[:, None].expand_as(best)[wanted], best[wanted]))
-    owners, chosen = (torch.cat(parts).cpu().numpy() for parts in zip(*found, strict=True))
-    return Pairs.sorted_from(owners, chosen)
+        found.append((block[:, None] * len(items) + best)[wanted])
+    keys = torch.cat(found).sort().values if found else order[:0]
+    return Pairs(np.repeat(np.arange(len(users)), counts), (keys % len(items)).cpu().numpy())
+
+
+def _scores(users: Tensor, items: Tensor) -> Tensor:
+    filled = F.pad(users, (0, 0, 0, max(0, MIN_ROWS - len(users))))
+    return (filled @ items.T)[: len(users)]

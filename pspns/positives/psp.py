@@ -24,7 +24,7 @@ class PspPositives(GlobalPattern):
 
     def build(self, ground: Ground) -> PositivePairs:
         merged = merge(ground, self.propose(ground))
-        return replace(merged, copies=np.where(merged.is_agreed, self.copies, 1).astype(np.uint8))
+        return replace(merged, copies=np.where(merged.is_agreed, np.uint8(self.copies), np.uint8(1)))
 
 
 COMPONENT = PspPositives

@@ -13,13 +13,13 @@ N_USERS, N_ITEMS = 90, 70
 def task(monkeypatch):
     monkeypatch.setattr(spectral, "EXACT_UP_TO", 0)  # or a world as small as this would not need the start matrix
     train = tasteful_pairs(N_USERS, N_ITEMS, 900)
-    return Task("tiny", construction._ground(N_USERS, N_ITEMS, train), 5, 1.7)
+    return Task("tiny", construction._ground(N_USERS, N_ITEMS, train), 10, 1.7)
 
 
 def test_all_ways_build_the_same(task):
     ours = task.build()
     assert shared(ours, plain(task)) == 1
-    assert shared(ours, naive(task)) == 1
+    assert shared(ours, naive(task)) > 0.95  # it starts from another matrix
     assert {1, 3} == set(ours[:, 2].tolist())
 
 

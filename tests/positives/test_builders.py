@@ -28,7 +28,7 @@ from pspns.positives.repeated import RepeatedPositives
 from pspns.rng import host_stream
 from pspns.shapes import Ground
 from pspns.spectral import truncated_svd
-from pspns.top_k import MIN_ROWS
+from pspns.top_k import MIN_ROWS, best_by_torch
 from pspns.weightings.log import LogWeighting
 
 NAMES = part_names("positives")
@@ -145,36 +145,47 @@ def test_memory_changes_no_bit(monkeypatch, name, exact_up_to):
         assert same_pairs(whole, builder(name, rank=8).build(replace(ground, memory=tight)))
 
 
+def watch_scores(monkeypatch) -> list[torch.Tensor]:
+    """Every block of scores that proposals are chosen from, in the order in which they are made."""
+    blocks, make_scores = [], _proposals._scores
+
+    def watched(users, items):
+        blocks.append(make_scores(users, items))
+        return blocks[-1]
+
+    monkeypatch.setattr(_proposals, "_scores", watched)
+    return blocks
+
+
 def test_a_block_of_one_user_scores_with_the_same_bits(monkeypatch):
-    found, best_items = [], _proposals.best_items
-
-    def watched(scores, k):
-        found[-1].append(scores.clone())
-        return best_items(scores, k)
-
-    monkeypatch.setattr(_proposals, "best_items", watched)
+    blocks, whole = watch_scores(monkeypatch), []
     ground = random_ground(257, 300, seed=3)
-    for n_rows in (256, 100):  # 257 users leave a block of 1, or of 57
-        found.append([])
+    for n_rows, n_last in ((128, 1), (100, 57)):  # 257 users leave a block of 1, or of 57
+        blocks.clear()
         GlobalPattern(rank=50).propose(replace(ground, memory=MemoryBudget(CPU, n_rows * 16 * 300 / GIB)))
-    assert [len(blocks[-1]) for blocks in found] == [1, 57]
-    assert torch.equal(*(torch.cat(blocks) for blocks in found))
+        assert len(blocks[-1]) == n_last
+        whole.append(torch.cat(blocks))
+    assert torch.equal(*whole)
 
 
 def test_scores_of_all_users_are_never_held_at_once(monkeypatch):
-    ground, sizes = random_ground(700, 60), []
-
-    def watched(scores, k):
-        sizes.append(len(scores))
-        return best_items(scores, k)
-
-    best_items = _proposals.best_items
-    monkeypatch.setattr(_proposals, "best_items", watched)
+    ground, blocks = random_ground(700, 60), watch_scores(monkeypatch)
     GlobalPattern(rank=3).propose(replace(ground, memory=MemoryBudget(CPU, 40 * 16 * 60 / GIB)))
-    assert max(sizes) == 40
-    assert sum(sizes) == 700
+    assert max(map(len, blocks)) == 40
+    assert sum(map(len, blocks)) == 700
     with pytest.raises(MemoryBudgetError, match="proposing 60 items"):
         GlobalPattern(rank=3).propose(replace(ground, memory=MemoryBudget(CPU, 10 * 16 * 60 / GIB)))
+
+
+@pytest.mark.parametrize("settings", [{}, {"neighbours": "fixed", "neighbour_count": 7}, {"times_root_degree": True}])
+def test_what_a_gpu_would_do_proposes_the_same(monkeypatch, settings):
+    ground = random_ground(300, 90, seed=5)
+    counted = GlobalPattern(rank=9, **settings).propose(ground)
+    monkeypatch.setattr(_proposals, "_found_by_counting", _proposals._found_by_sorting)
+    monkeypatch.setattr(_proposals, "best_items", best_by_torch)
+    by_sorting = GlobalPattern(rank=9, **settings).propose(ground)
+    assert np.array_equal(counted.users, by_sorting.users)
+    assert np.array_equal(counted.items, by_sorting.items)
 
 
 # --- the oracle -----------------------------------------------------------------------------------------------------

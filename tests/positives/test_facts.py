@@ -125,3 +125,14 @@ def test_weights_too_small_for_a_number_are_told_and_not_left_out():
     weights = ExponentialWeighting(sensitivity=1e6).weights(np.bincount(train.users))
     facts = describe_positives(make_world(train, 20, 15, user_weights=weights), ObservedPositives())
     assert facts["user_weights"] == {"mean": 0, "least": 0, "most": 0}
+
+
+def test_proposals_are_not_made_again_where_all_of_them_were_built(monkeypatch):
+    train = random_pairs(1020, 1010, 5000, np.random.default_rng(0))
+    ground, builder = Ground(1020, 1010, train, 0, MemoryBudget(CPU)), MergedPositives(rank=12)
+    pairs = builder.build(ground)
+    agreement = builder.seed_agreement(ground)
+    # Without one of them they must be made again, or the share would be of the rest.
+    assert builder.seed_agreement(ground, pairs.only(np.arange(len(pairs)) != pairs.is_global.argmax())) == agreement
+    monkeypatch.setattr(MergedPositives, "propose", None)
+    assert builder.seed_agreement(ground, pairs) == agreement
