@@ -41,8 +41,8 @@ def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) ->
 
 def message_bytes(table: int, layers: int, device: torch.device) -> int:
     """What passing messages needs beside the embeddings, whose bytes are `table`."""
-    if device.type == "cpu":  # the result and its gradient; the sum so far, the next one and its share
-        return 5 * table
+    if device.type == "cpu":  # the result and its gradient; with several layers the sum so far and the next one
+        return (2 if layers == 1 else 4) * table
     return (3 + layers) * table  # result, gradient, mean; all layers
 
 

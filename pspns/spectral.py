@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -106,18 +107,16 @@ class Normalised:
 
     def transposed_times(self, y: Tensor) -> Tensor:
         """Aᵀ y: `[users, n]` → `[items, n]`."""
-        total = y.new_zeros(self.shape[1], y.shape[1])
-        for shard in self._shards:
-            total += shard.columns @ (self._user_scale[shard.users] * y[shard.users])
-        return total.mul_(self._item_scale)
+        products = (shard.columns @ (self._user_scale[shard.users] * y[shard.users]) for shard in self._shards)
+        return reduce(Tensor.add_, products).mul_(self._item_scale)
 
     def there_and_back(self, x: Tensor) -> Tensor:
         """Aᵀ A x: `[items, n]` → `[items, n]`."""
-        scaled, total = self._item_scale * x, torch.zeros_like(x)
-        for shard in self._shards:
-            of_users = (shard.rows @ scaled).mul_(self._user_scale[shard.users].square())
-            total += shard.columns @ of_users
-        return total.mul_(self._item_scale)
+        scaled = self._item_scale * x
+        products = (
+            shard.columns @ (shard.rows @ scaled).mul_(self._user_scale[shard.users].square()) for shard in self._shards
+        )
+        return reduce(Tensor.add_, products).mul_(self._item_scale)
 
 
 def _exact(matrix: sparse.csr_array, rank: int, device: torch.device | str) -> tuple[Tensor, Tensor, Tensor]:
@@ -152,7 +151,7 @@ def _orthonormal(Y: Tensor) -> Tensor:
     lengths = factor.diagonal()
     if failed or lengths.min() < LEAST_LENGTH * lengths.max():
         return _orthonormal_if_dependent(Y)
-    inverse = torch.linalg.solve_triangular(factor, torch.eye(len(factor), dtype=factor.dtype), upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(factor, torch.eye(len(factor), dtype=factor.dtype), upper=False)
     return Y @ inverse.T.to(Y.device, Y.dtype)
 
 

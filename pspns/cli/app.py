@@ -133,6 +133,9 @@ def build(
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options here win over it.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
     threads: Annotated[str | None, typer.Option(help="CPU threads.")] = None,
+    out_of_core: Annotated[
+        bool, typer.Option("--out-of-core", help="Keep pairs on disk meanwhile, for data larger than memory.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier build in --out.")] = False,
 ) -> None:
     """Build positive pairs, copies and user weights for any trainer, and write them as Parquet."""
@@ -151,7 +154,7 @@ def build(
         "threads": threads,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    build_and_show(options, context.args, recipe, config, out, overwrite=overwrite)
+    build_and_show(options, context.args, recipe, config, out, out_of_core=out_of_core, overwrite=overwrite)
 
 
 @app.command(cls=Command)

@@ -19,36 +19,51 @@ from pspns.data.split import GivenSplit, Split
 from pspns.errors import SettingsError, StoppedError
 from pspns.evaluation.protocol import find_protocol
 from pspns.options import base_layers, command_line
+from pspns.out_of_core.streamed_build import build_out_of_core, check_settings
 from pspns.positives._facts import positives_words
 from pspns.positives_quality import Quality
 from pspns.settings import Settings
 
 
 def build_and_show(
-    options: dict[str, Any], rest: Sequence[str], recipe: str, config: Path | None, out: Path, *, overwrite: bool
+    options: dict[str, Any],
+    rest: Sequence[str],
+    recipe: str,
+    config: Path | None,
+    out: Path,
+    *,
+    out_of_core: bool,
+    overwrite: bool,
 ) -> None:
     """Build positives as the options say and show what they are."""
     layers = base_layers(recipe, config)
     settings = resolve_for_build(layers, command_line(options | parse_rest(rest)))
     if settings.data.source is None:
         raise SettingsError("there are no data; say which with --data FILE, FOLDER or NAME")
+    if out_of_core:
+        check_settings(settings)
     try:
         with new_build_folder(out, overwrite=overwrite) as folder:
-            data = load_data(settings)
-            split = split_for_build(data, settings)
-            _say_what_is_read(split)
-            built = build_from(split, settings)
-            quality = _judge(built, data, split, settings)
-            write_build(built, split, settings, quality, folder)
+            found = [build_out_of_core(settings, folder, say).words()] if out_of_core else _build(settings, folder)
     except KeyboardInterrupt as error:
         raise StoppedError(f"stopped before the end; nothing was written to {out}") from error
     say(f"wrote {out}")
-    tell(positives_words(built.facts))
-    if quality:
-        tell(quality.words())
+    for line in found:
+        tell(line)
     protocol = find_protocol(settings.run.protocol)
     if protocol.drop_held_out:
         warn(f"protocol {protocol.name}: {protocol.warning}")
+
+
+def _build(settings: Settings, folder: Path) -> list[str]:
+    """Build in memory; what was built, in words."""
+    data = load_data(settings)
+    split = split_for_build(data, settings)
+    _say_what_is_read(split)
+    built = build_from(split, settings)
+    quality = _judge(built, data, split, settings)
+    write_build(built, split, settings, quality, folder)
+    return [positives_words(built.facts), *([quality.words()] if quality else [])]
 
 
 def _say_what_is_read(split: Split) -> None:

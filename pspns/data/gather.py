@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from pspns.data.distinct_pairs import DistinctPairs
 from pspns.data.id_numbers import Codes, IdNumbers
 from pspns.data.interactions import Floats, Ids, Interactions, Ints, threshold_fact
 from pspns.data.series import as_id_column, as_numbers
@@ -19,11 +20,9 @@ from pspns.errors import DataError
 
 LONGEST_ID = 4096  # characters; longer ones are text that was taken for an id
 
-# Rows that wait until they are merged into the pairs: some at least, and as many as there are pairs, so that
-# merging costs each row the same however many there are.
-_MERGE_AFTER_ROWS = 1_000_000
+_MERGE_AFTER_RATINGS = 1_000_000  # distinct ones of single pieces, that wait until they are counted together
 
-_CODE_BITS, _CODE_MASK = np.uint64(32), np.uint64(2**32 - 1)
+_Thing = TypeVar("_Thing")
 
 
 @dataclass(frozen=True)
@@ -105,23 +104,42 @@ def count_facts(tables: Sequence[Collected], min_rating: float | None) -> tuple[
 def _read(table: Table, users: IdNumbers, items: IdNumbers, min_rating: float | None, with_times: bool) -> _Merging:
     merging = _Merging()
     check = _Checked(table)
-    for piece in table.pieces():
+
+    def numbered(piece: pl.DataFrame) -> _NumberedRows:
         user_ids, item_ids = check.ids(piece, "user"), check.ids(piece, "item")
         times = check.times(piece) if "time" in table.labels else None
-        if "rating" in table.labels:
-            ratings = check.ratings(piece)
-            merging.count_ratings(ratings)
-            if min_rating is not None:
-                kept = ratings >= min_rating
-                merging.n_low += int((~kept).sum())
-                user_ids, item_ids = user_ids.filter(kept), item_ids.filter(kept)
-                times = None if times is None else times[kept]
-        merging.add(users.number(user_ids), items.number(item_ids), times if with_times else None)
+        ratings = check.ratings(piece) if "rating" in table.labels else None
+        if ratings is not None and min_rating is not None:
+            kept = ratings >= min_rating
+            user_ids, item_ids = user_ids.filter(kept), item_ids.filter(kept)
+            times = None if times is None else times[kept]
         check.rows_before += piece.height
+        return _NumberedRows(users.number(user_ids), items.number(item_ids), times if with_times else None, ratings)
+
+    # Three things at a time: while one piece is merged, the next is numbered, and the one after it is read.
+    for rows in _one_ahead(map(numbered, _one_ahead(table.pieces()))):
+        merging.add(rows)
     if check.rows_before == 0:
         raise DataError(f"{table.source}: there are no rows; expected at least one interaction")
     merging.is_unit_known = check.time_form is not None and check.time_form.is_unit_known
     return merging
+
+
+def _one_ahead(things: Iterator[_Thing]) -> Iterator[_Thing]:
+    """The same things; while one is worked on, another thread fetches the next."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        coming = thread.submit(next, things, None)
+        while (thing := coming.result()) is not None:
+            coming = thread.submit(next, things, None)
+            yield thing
+
+
+@dataclass(frozen=True)
+class _NumberedRows:
+    users: Codes
+    items: Codes
+    times: Floats | None
+    ratings: Floats | None  # also of the rows that were left out
 
 
 @dataclass
@@ -169,35 +187,30 @@ class _Checked:
 
 @dataclass
 class _Merging:
-    """Pairs as they come, merged from time to time; a pair is one number, the user's code above the item's."""
+    """Pairs as they come, merged from time to time."""
 
     n_rows: int = 0
     n_low: int = 0
     is_unit_known: bool = False  # of the times
     _ratings: list[tuple[Floats, Ints]] = field(default_factory=list)  # distinct ones of each piece, and their rows
     _n_ratings_waiting: int = 0
-    _pairs: list[NDArray[np.uint64]] = field(default_factory=list)  # the first is merged
-    _times: list[Floats] = field(default_factory=list)
-    _n_merged: int = 0
-    _n_waiting: int = 0
+    _pairs: DistinctPairs = field(default_factory=DistinctPairs)
     _user_rows: _Counts = field(default_factory=lambda: _Counts())
     _item_rows: _Counts = field(default_factory=lambda: _Counts())
 
-    def add(self, users: Codes, items: Codes, times: Floats | None) -> None:
-        self._pairs.append((users.astype(np.uint64) << _CODE_BITS) | items)
-        if times is not None:
-            self._times.append(times)
-        self.n_rows += len(users)
-        self._user_rows.add(users)
-        self._item_rows.add(items)
-        self._n_waiting += len(users)
-        if self._n_waiting > max(_MERGE_AFTER_ROWS, self._n_merged):
-            self._merge()
+    def add(self, rows: _NumberedRows) -> None:
+        self._pairs.add(rows.users, rows.items, rows.times)
+        self._user_rows.add(rows.users)
+        self._item_rows.add(rows.items)
+        self.n_rows += len(rows.users)
+        if rows.ratings is not None:
+            self.n_low += len(rows.ratings) - len(rows.users)
+            self._count(rows.ratings)
 
-    def count_ratings(self, ratings: Floats) -> None:
+    def _count(self, ratings: Floats) -> None:
         self._ratings.append(np.unique(ratings, return_counts=True))
         self._n_ratings_waiting += len(self._ratings[-1][0])
-        if self._n_ratings_waiting > max(_MERGE_AFTER_ROWS, 2 * len(self._ratings[0][0])):
+        if self._n_ratings_waiting > max(_MERGE_AFTER_RATINGS, 2 * len(self._ratings[0][0])):
             self._ratings = [_added_up(self._ratings)]
             self._n_ratings_waiting = 0
 
@@ -208,49 +221,14 @@ class _Merging:
 
     def in_places(self, user_places: Ints, item_places: Ints) -> Collected:
         """With the numbers that the ids have in their order instead of those of their arrival."""
-        self._merge()
-        pairs, times = self._pairs.pop(), self._times.pop() if self._times else None
-        # Step by step and in place: the pairs are what fills the memory.
-        keys = user_places[pairs >> _CODE_BITS]
-        keys *= len(item_places)
-        keys += item_places[pairs & _CODE_MASK]
-        del pairs
-        if times is None:
-            keys.sort()
-        else:
-            order = np.argsort(keys)
-            keys, times = keys[order], times[order]
-            del order
-        users = keys // len(item_places)
-        keys -= users * len(item_places)
         return Collected(
-            users,
-            keys,
-            times,
+            *self._pairs.in_places(user_places, item_places),
             self.n_rows,
             self.n_low,
             self.ratings,
             _moved(self._user_rows, user_places),
             _moved(self._item_rows, item_places),
         )
-
-    def _merge(self) -> None:
-        pairs = _joined(self._pairs, np.uint64)
-        if self._times:
-            times = _joined(self._times, np.float64)
-            order = np.argsort(pairs)
-            pairs = pairs[order]
-            times = times[order]
-            del order
-            first = np.flatnonzero(_is_first(pairs))
-            # The earliest: a later repeat must not move a pair in time.
-            self._times.append(np.minimum.reduceat(times, first))
-            pairs = pairs[first]
-        else:
-            pairs.sort()
-            pairs = pairs[_is_first(pairs)]
-        self._pairs.append(pairs)
-        self._n_merged, self._n_waiting = len(pairs), 0
 
 
 def _added_up(counted: Sequence[tuple[Floats, Ints]]) -> tuple[Floats, Ints]:
@@ -273,23 +251,10 @@ class _Counts:
         self.values = counts
 
 
-def _joined(parts: list[NDArray[Any]], dtype: type) -> NDArray[Any]:
-    """One array of all, which leaves the list empty."""
-    joined = np.concatenate(parts) if parts else np.empty(0, dtype)
-    parts.clear()
-    return joined
-
-
 def _moved(counts: _Counts, places: Ints) -> Ints:
     moved = np.zeros(len(places), np.int64)
     moved[places[: len(counts.values)]] = counts.values
     return moved
-
-
-def _is_first(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    first = np.ones(len(ordered), dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return first
 
 
 def _in_seconds(times: list[Floats | None], are_units_known: list[bool]) -> tuple[list[Floats | None], tuple[str, ...]]:

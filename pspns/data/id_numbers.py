@@ -110,11 +110,15 @@ def _as_small_numbers(ids: pl.Series) -> Ints | None:
     values = numbers.to_numpy()
     if len(values) and not 0 <= values.min() <= values.max() < SMALL:
         return None
-    if ids.dtype == pl.String:
-        n_digits = np.searchsorted(_TENS, values, side="right") + 1
-        if not np.array_equal(ids.str.len_bytes().to_numpy(), n_digits):
-            return None
+    if ids.dtype == pl.String and ids.str.len_bytes().sum() != _n_digits(values):
+        return None  # every other way to write a number is longer than the plain one
     return values
+
+
+def _n_digits(numbers: Ints) -> int:
+    """Of all together."""
+    highest = int(numbers.max(initial=0))
+    return len(numbers) + sum(int(np.count_nonzero(numbers >= power)) for power in _TENS if power <= highest)
 
 
 def _sorted(numbers: NDArray[np.generic]) -> tuple[Ids, Ints]:

@@ -21,13 +21,34 @@ def from_arrow(column: Any) -> pl.Series:
     return series
 
 
+def plain_numbers(texts: Any) -> Any | None:
+    """An Arrow column of text as Int64, if every cell writes a whole number below 10⁷ in the usual way, as "007" is not.
+
+    >>> plain_numbers(pa.array(["0", "10"])).to_pylist(), plain_numbers(pa.array(["7", "007"]))
+    ([0, 10], None)
+    """
+    _, starts_buffer, characters_buffer = texts.buffers()
+    starts = np.frombuffer(starts_buffer, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(starts)
+    if lengths.min(initial=1) < 1 or lengths.max(initial=1) > 7:
+        return None
+    characters = np.frombuffer(characters_buffer, np.uint8)
+    written = characters[starts[0] : starts[-1]]
+    if written.min() < ord("0") or written.max() > ord("9"):
+        return None
+    if ((characters[starts[:-1]] == ord("0")) & (lengths > 1)).any():
+        return None
+    return texts.cast(pa.int64())
+
+
 def as_id_column(column: pl.Series) -> pl.Series:
     """Ids as Int64, UInt64 or String; missing ones stay null, an empty text becomes null."""
     if column.dtype.is_integer():
         return _as_64_bits(column)
     if isinstance(column.dtype, pl.String | pl.Categorical | pl.Enum):
         texts = column.cast(pl.String)
-        return texts.set(texts == "", None)
+        is_empty = texts == ""
+        return texts.set(is_empty, None) if is_empty.any() else texts
     if column.dtype == pl.Null:
         return column.cast(pl.String)
     message = f"column {column.name} holds {column.dtype}; ids must be whole numbers or text"
@@ -58,12 +79,16 @@ def order_texts(texts: pl.Series) -> tuple[Ids, Ints]:
 def as_numbers(column: pl.Series) -> pl.Series:
     """Float64, null where the value is missing, not a number, or not finite."""
     if column.dtype == pl.String:
-        numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+        numbers = column.cast(pl.Float64, strict=False)
+        if numbers.null_count() > column.null_count():
+            # Only now: to look for blanks around numbers takes longer than to read them.
+            numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
     elif column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
         numbers = column.cast(pl.Float64)
     else:
         raise DataError(f"column {column.name} holds {column.dtype}; expected numbers")
-    return numbers.set(~numbers.is_finite(), None)
+    is_finite = numbers.is_finite()
+    return numbers if is_finite.all() else numbers.set(~is_finite, None)
 
 
 def _as_64_bits(column: pl.Series) -> pl.Series:

@@ -40,7 +40,8 @@ class Pairs:
     def matrix(self, n_users: int, n_items: int) -> sparse.csr_array:
         """The 0/1 users × items matrix, float32."""
         ones = np.ones(len(self), dtype=np.float32)
-        return sparse.csr_array((ones, (self.users, self.items)), shape=(n_users, n_items))
+        starts = np.concatenate(([0], np.cumsum(np.bincount(self.users, minlength=n_users))))
+        return sparse.csr_array((ones, self.items, starts), shape=(n_users, n_items))
 
 
 @dataclass(frozen=True)

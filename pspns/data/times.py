@@ -58,8 +58,13 @@ def find_unit(times: Floats) -> Unit:
     >>> find_unit(np.array([1.7e12, 1.6e12, 0])).name
     'milliseconds'
     """
-    middle = float(np.median(np.abs(times)))
-    return next(unit for unit in UNITS if middle >= unit.at_least)
+    ends = {_unit_of(abs(float(end))) for end in (times.min(), times.max())}
+    # The middle lies between them; to look for it takes long.
+    return ends.pop() if len(ends) == 1 and times.min() >= 0 else _unit_of(float(np.median(np.abs(times))))
+
+
+def _unit_of(number: float) -> Unit:
+    return next(unit for unit in UNITS if number >= unit.at_least)
 
 
 def _iso(texts: pl.Series) -> pl.Series:

@@ -36,14 +36,16 @@ def test_a_small_run_writes_its_figures(tmp_path: Path) -> None:
     assert "| pairs, s |" in (tmp_path / "results" / "out-of-core.md").read_text()
 
 
-class TestChecks:
-    @pytest.fixture(scope="class")
-    def built(self, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pl.DataFrame]:
-        folder = tmp_path_factory.mktemp("built")
-        out_of_core.write_crowd(folder / "source.parquet", *SIZE)
-        build_to_folder(folder / "source.parquet", folder / "out", copies=out_of_core.COPIES)
-        return folder / "source.parquet", pl.read_parquet(folder / "out" / "pairs.parquet")
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pl.DataFrame]:
+    """A source and the pairs that were built from it."""
+    folder = tmp_path_factory.mktemp("built")
+    out_of_core.write_crowd(folder / "source.parquet", *SIZE)
+    build_to_folder(folder / "source.parquet", folder / "out", copies=out_of_core.COPIES)
+    return folder / "source.parquet", pl.read_parquet(folder / "out" / "pairs.parquet")
 
+
+class TestChecks:
     @pytest.mark.parametrize(
         ("change", "complaint"),
         [

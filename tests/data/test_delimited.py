@@ -8,15 +8,18 @@ import gzip
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pspns.data.formats import delimited
 from pspns.data.formats.delimited import read
 from pspns.data.gather import to_interactions
 from pspns.data.interactions import is_plain_number
+from pspns.data.series import plain_numbers
 from pspns.data.table import Reading
 from pspns.errors import DataError
 
@@ -279,8 +282,77 @@ def test_a_ragged_row_far_down_is_found(write):
     assert "line 701: 2 columns, expected 3" in message(write("\n".join(lines)))
 
 
-def test_ids_stay_text_columns_until_numbered(write):
-    table = read(write("user,item\n1,007\n"), Reading())
+def test_ids_are_numbers_only_where_nothing_is_lost(write):
+    table = read(write("user,item\n1,007\n20,8\n"), Reading())
     (piece,) = table.pieces()
-    assert piece.schema == {"user": pl.String, "item": pl.String}
-    assert piece["item"].to_list() == ["007"]
+    assert piece.schema == {"user": pl.Int64, "item": pl.String}
+    assert piece["user"].to_list() == [1, 20]
+    assert piece["item"].to_list() == ["007", "8"]
+
+
+@pytest.mark.parametrize("text", ["", "07", "+7", "-7", " 7", "7.0", "0x1F", "0xFFFFF", "٧", "12345678", "1e3", "7\0"])
+def test_other_ways_to_write_a_number_stay_text(text):
+    assert plain_numbers(pa.array(["1", text])) is None
+    texts = pa.array([text, "0", "10", "9999999"])
+    assert plain_numbers(texts.slice(1)).to_pylist() == [0, 10, 9_999_999]
+
+
+class TestNumbersInBlocks:
+    """Blocks of a few rows, so that a value stands in a later one than those that told its column's kind."""
+
+    @pytest.fixture(autouse=True)
+    def small_blocks(self, monkeypatch):
+        monkeypatch.setattr(delimited, "LONGEST_LINE", 128)
+
+    @staticmethod
+    def content(*changes: tuple[int, str], header: str = "user,item,rating,time") -> str:
+        lines = [header, *(f"{n},{n % 7},{n % 9 / 2},{1_000_000_000 + n}" for n in range(1, 101))]
+        for line, text in changes:
+            lines[line - 1] = text
+        return "\n".join(lines) + "\n"
+
+    def test_are_floats_as_long_as_they_can_be(self, write):
+        pieces = list(read(write(self.content((60, "59,3, 2.5,\u20031000000059"))), Reading()).pieces())
+        dtypes = [piece["time"].dtype for piece in pieces]
+        assert dtypes[0] == pl.Float64
+        assert dtypes[-1] == pl.String
+        assert dtypes == sorted(dtypes, key=lambda dtype: dtype == pl.String)
+        ratings = [float(value) for piece in pieces for value in piece["rating"]]
+        assert ratings == [n % 9 / 2 for n in range(1, 59)] + [2.5] + [n % 9 / 2 for n in range(60, 101)]
+
+    def test_text_and_floats_give_the_same_pairs(self, write):
+        plain = load(write(self.content()))
+        odd = load(write(self.content((60, f"59,{59 % 7},\u2003{59 % 9 / 2},1000000059 "))))
+        assert odd.times.tolist() == plain.times.tolist() == [1_000_000_000 + n for n in range(1, 101)]
+        assert odd.items.tolist() == plain.items.tolist()
+        assert odd.facts == plain.facts
+
+    @pytest.mark.parametrize("value", ["nan", "inf", "-Infinity", "", "NA", "4,5", "1e999", "four"])
+    def test_a_rating_that_is_none_is_shown_as_it_is_written(self, write, value):
+        text = message(write(self.content((80, f'79,3,"{value}",1000000079'))))
+        shown = repr(value) if value else "empty"
+        assert f"line 80: column 'rating' is {shown}; expected a rating" in text
+
+    def test_a_header_that_comes_again_far_down(self, write):
+        text = message(write(self.content((70, "user,item,rating,time"))))
+        assert "line 70: repeats the header" in text
+
+    def test_a_header_of_numbers_that_comes_again(self, write):
+        content = self.content((70, "user,item,3,time"), header="user,item,3,time")
+        text = message(write(content), header=True, columns={"rating": "3"})
+        assert "line 70: repeats the header" in text
+
+    def test_a_ragged_row_far_down(self, write):
+        assert "line 90: 2 columns, expected 4" in message(write(self.content((90, "1,2"))))
+
+    def test_a_date_among_numbers_far_down(self, write):
+        text = message(write(self.content((75, "74,3,4,2024-05-31"))))
+        assert "line 75: column 'time' is '2024-05-31'; expected a time" in text
+
+    def test_times_of_a_given_form_stay_text(self, write):
+        content = "user,item,time\n" + "".join(f"{n},3,010220{n % 90 + 10}\n" for n in range(50))
+        assert {piece["time"].dtype for piece in read(write(content), Reading(time_format="%d%m%Y")).pieces()} == {
+            pl.String
+        }
+        times = load(write(content), time_format="%d%m%Y").times
+        assert np.diff(times).min() > 360 * 86_400

@@ -9,6 +9,7 @@ from guards import guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pspns.data import distinct_pairs
 from pspns.data import gather as gather_module
 from pspns.data.gather import gather, to_interactions
 from pspns.data.id_numbers import IdNumbers
@@ -37,16 +38,14 @@ PIECES = st.lists(
 def test_the_same_as_dicts_over_all_rows(pieces, min_rating, merge_after):
     rows = [row for piece in pieces for row in piece if min_rating is None or row[2] >= min_rating]
     frames = [pl.DataFrame(piece, schema=["user", "item", "rating", "time"], orient="row") for piece in pieces]
-    before = gather_module._MERGE_AFTER_ROWS
-    gather_module._MERGE_AFTER_ROWS = merge_after
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gather_module, "_MERGE_AFTER_RATINGS", merge_after)
+        patch.setattr(distinct_pairs, "_DEALT_AT_ONCE", merge_after)
         if not rows:
             with pytest.raises(DataError, match=r"clicks: no row has a rating of at least 3: .* from 1 to 2|from \d"):
                 gather([table(*frames)], min_rating=min_rating)
             return
         found = gather([table(*frames)], min_rating=min_rating)
-    finally:
-        gather_module._MERGE_AFTER_ROWS = before
     earliest: dict[tuple[str, str], int] = {}
     for user, item, _, time in rows:
         earliest[user, item] = min(time, earliest.get((user, item), time))

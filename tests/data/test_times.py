@@ -94,3 +94,8 @@ def test_units_by_their_size(tmp_path, unit):
 
 def test_small_numbers_stay_as_they_are():
     assert find_unit(np.array([1.0, 2.0, 3.0])).per_second == 1
+
+
+def test_the_unit_is_that_of_the_middle_not_of_the_ends():
+    assert find_unit(np.array([-1.7e12, 1e9, 1.1e9, 1.2e9, 1.7e12])).name == "seconds"
+    assert find_unit(np.array([1e9, 1.6e12, 1.7e12])).name == "milliseconds"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,7 +17,7 @@ from pyarrow import csv as arrow_csv
 from pspns.data.columns import Columns, choose_columns, choose_positions
 from pspns.data.formats._layout import UNIT_SEPARATOR, Layout, find_layout, numbered_rows, separator_name
 from pspns.data.formats._text import LONGEST_LINE, TextFile, errors_name, in_one_line
-from pspns.data.series import as_numbers
+from pspns.data.series import as_numbers, from_arrow, plain_numbers
 from pspns.data.table import Reading, Table
 from pspns.errors import DataError
 
@@ -25,7 +26,7 @@ _TIME_ABOVE = 1e8
 
 
 def read(path: Path, how: Reading) -> Table:
-    """The table in a delimited text file; ids are read as text, so that "007" survives."""
+    """The table in a delimited text file; ids are never changed: "007" survives."""
     layout = find_layout(TextFile(path, how.encoding), how)
     columns = (
         choose_columns(layout.names, how.columns, str(path))
@@ -41,34 +42,70 @@ def read(path: Path, how: Reading) -> Table:
         facts = (*facts, f"no header line: the {layout.width} columns go by their positions")
         if not how.columns and layout.width == 3:
             columns = _tell_rating_from_time(columns, next(_frames(layout, [2])).to_series())
+    kinds = _kinds(layout, columns, has_plain_times=how.time_format is None)
     return Table.from_columns(
-        str(path), columns, lambda: _rows_alone(layout, columns.used), layout.line_of, how.time_format, facts
+        str(path), columns, lambda: _rows_alone(layout, columns.used, kinds), layout.line_of, how.time_format, facts
     )
 
 
-def _rows_alone(layout: Layout, places: list[int]) -> Iterator[pl.DataFrame]:
+@dataclass(frozen=True)
+class _Kinds:
+    """Columns that need not be text; numbers are read in less time."""
+
+    numbers: tuple[int, ...] = ()  # come as finite floats
+    ids: tuple[int, ...] = ()  # come as whole numbers in blocks where all are written as such
+
+
+def _kinds(layout: Layout, columns: Columns, *, has_plain_times: bool) -> _Kinds:
+    """What the first block tells."""
+    headers = pl.Series([layout.first_row[place] for place in columns.used])
+    if layout.has_header and as_numbers(headers).null_count() < len(headers):
+        return _Kinds()  # if it came again, it could not be told from a row
+    places = [place for place in (columns.rating, columns.time if has_plain_times else None) if place is not None]
+    first = next(_frames(layout, places)) if places else pl.DataFrame()
+    numbers = (place for place in places if as_numbers(first[str(place)]).null_count() == 0)
+    return _Kinds(tuple(numbers), (columns.user, columns.item))
+
+
+def _rows_alone(layout: Layout, places: list[int], kinds: _Kinds) -> Iterator[pl.DataFrame]:
     """As `_frames`; a header that comes again is refused, for it would become a user with an item."""
-    if not layout.has_header:
-        yield from _frames(layout, places)
-        return
     # Where two files were joined, the mark that UTF-8 files may begin with stands before the second header.
     names = {str(place): (layout.first_row[place], f"\ufeff{layout.first_row[place]}") for place in places}
     is_header = pl.all_horizontal(
         (pl.col(key) == name) | (pl.col(key) == marked) for key, (name, marked) in names.items()
     )
     rows_before = 0
-    for frame in _frames(layout, places):
-        again = frame.select(is_header).to_series()
-        if again.any():
-            line = layout.line_of(rows_before + int(again.arg_max() or 0))
-            raise DataError(f"{layout.file}, {line}: repeats the header; leave that line out")
+    for frame in _frames(layout, places, kinds):
+        # Where there are numbers there are no names.
+        if layout.has_header and all(dtype == pl.String for dtype in frame.dtypes):
+            again = frame.select(is_header).to_series()
+            if again.any():
+                line = layout.line_of(rows_before + int(again.arg_max() or 0))
+                raise DataError(f"{layout.file}, {line}: repeats the header; leave that line out")
         yield frame
         rows_before += frame.height
 
 
-def _frames(layout: Layout, places: list[int]) -> Iterator[pl.DataFrame]:
-    """The columns at these places, as text, block by block."""
-    with errors_name(layout.file.path), _lines_named(layout), closing(_open(layout)) as stream:
+def _frames(layout: Layout, places: list[int], kinds: _Kinds | None = None) -> Iterator[pl.DataFrame]:
+    """The columns at these places, block by block, as text, but for those of other kinds.
+
+    From the first block on in which a number is none, all come as text: what is wrong with them is told later.
+    """
+    n_blocks = 0
+    with errors_name(layout.file.path), _lines_named(layout):
+        if kinds is not None:
+            with suppress(pa.ArrowInvalid):
+                for frame in _blocks(layout, places, kinds):
+                    yield frame
+                    n_blocks += 1
+                return
+        # The same bytes are in the same blocks again.
+        yield from itertools.islice(_blocks(layout, places, _Kinds()), n_blocks, None)
+
+
+def _blocks(layout: Layout, places: list[int], kinds: _Kinds) -> Iterator[pl.DataFrame]:
+    types = {str(place): pa.float64() if place in kinds.numbers else pa.string() for place in places}
+    with closing(_open(layout)) as stream:
         # Arrow, because polars fills rows that are too short with nulls; here they are refused.
         for batch in arrow_csv.open_csv(
             stream,
@@ -82,17 +119,19 @@ def _frames(layout: Layout, places: list[int]) -> Iterator[pl.DataFrame]:
                 quote_char='"' if layout.has_quotes else False,
                 newlines_in_values=layout.has_quotes,
             ),
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=[str(place) for place in places],
-                column_types={str(place): pa.string() for place in places},
-            ),
+            convert_options=arrow_csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[]),
         ):
             if not batch.num_rows:
                 continue
-            frame = cast(pl.DataFrame, pl.from_arrow(batch))
+            ids = [str(place) for place in kinds.ids]
+            columns = {name: (plain_numbers(batch[name]) if name in ids else None) or batch[name] for name in types}
+            frame = pl.DataFrame({name: from_arrow(column) for name, column in columns.items()})
+            if not all(frame[str(place)].is_finite().all() for place in kinds.numbers):
+                raise pa.ArrowInvalid("infinite, or not a number")
             if len(layout.separator) > 1 and layout.has_quotes:
                 # Inside quotes it was no separator, and an id is never changed.
-                frame = frame.with_columns(pl.all().str.replace_all(UNIT_SEPARATOR, layout.separator, literal=True))
+                texts = pl.col(pl.String).str.replace_all(UNIT_SEPARATOR, layout.separator, literal=True)
+                frame = frame.with_columns(texts)
             yield frame
 
 
