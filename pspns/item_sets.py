@@ -84,11 +84,12 @@ class ItemSets:
         from pspns.kernels.draws import draw_outside  # waits for numba, which a GPU does not need
 
         items = torch.empty(*users.shape, n, dtype=torch.int64)
-        keys, starts, outside_below = stream.next_keys(), self.starts, self.outside_below
+        keys, calls = stream.keys_and_calls
         draw_outside(
-            keys.numpy().view(np.uint64), users.numpy(), starts.numpy(), outside_below.numpy(), self.n_items,
+            keys.numpy(), int(calls), users.numpy(), self.starts.numpy(), self.outside_below.numpy(), self.n_items,
             items.numpy(),
         )  # fmt: skip
+        stream.count_call()
         return items
 
     def _draw_on_gpu(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:

@@ -59,13 +59,10 @@ class ReplicaStream:
     def bits(self, *shape: int) -> Tensor:
         """64 random bits each, int64 `[replicas, *shape]`."""
         positions = torch.arange(math.prod(shape), device=self._keys.device)
-        return _mix(self.next_keys()[:, None] + (positions + 1) * _GOLDEN).view(-1, *shape)
-
-    def next_keys(self) -> Tensor:
-        """The keys of one more call, `[replicas]`; each position is a place in such a key's SplitMix64 sequence."""
+        # Each call has a key of its own, each position a place in that key's SplitMix64 sequence.
         call_keys = _mix(self._keys + self._calls * _GOLDEN)
         self.count_call()
-        return call_keys
+        return _mix(call_keys[:, None] + (positions + 1) * _GOLDEN).view(-1, *shape)
 
     @property
     def keys_and_calls(self) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ def from_arrow(column: Any) -> pl.Series:
 
 
 def plain_numbers(texts: Any) -> Any | None:
-    """An Arrow column of text as Int64, if every cell writes a whole number below 10⁷ in the usual way, as "007" is not.
+    """An Arrow column of text as Int64, if every cell writes a whole number below 10⁷ in the usual way; "007" is other.
 
     >>> plain_numbers(pa.array(["0", "10"])).to_pylist(), plain_numbers(pa.array(["7", "007"]))
     ([0, 10], None)

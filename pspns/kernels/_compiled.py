@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 import torch
@@ -18,6 +19,8 @@ prange = numba.prange
 
 # Without OpenMP or TBB numba's threads serve one caller at a time, and a second one would end the process.
 _one_at_a_time = threading.RLock()
+_threads = threading.local()  # .n: how many numba was last told to use, which it remembers for each caller
+_is_fork = False
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -27,11 +30,15 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     turn whole rows or whole columns.
     """
     loop = _compile(function, parallel=True)
+    # Not kept: what is on disk is found by the function's name alone, whatever the options.
+    loop_of_forks = numba.njit(**_options(parallel=False))(function)
 
     @functools.wraps(function)
     def run(*arguments: P.args, **named: P.kwargs) -> R:
+        if _is_fork:
+            return loop_of_forks(*arguments, **named)  # type: ignore[no-any-return]
         with _one_at_a_time:
-            numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+            _use_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
             return loop(*arguments, **named)
 
     return run
@@ -42,13 +49,30 @@ def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:
     return _compile(function, parallel=False)
 
 
-inlined = on_one_thread
-
-
 def _compile(function: Callable[P, R], *, parallel: bool) -> Callable[P, R]:
-    # A sum may be taken in another order, the same one every time. Not all of fastmath: NaN and −∞ stay what they are.
-    options = {"parallel": parallel, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+    options = _options(parallel=parallel)
     try:
         return numba.njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # no folder can be written to: compile in each process anew
         return numba.njit(**options)(function)  # type: ignore[no-any-return]
+
+
+def _options(*, parallel: bool) -> dict[str, Any]:
+    # A sum may be taken in another order, the same one every time. Not all of fastmath: NaN and −∞ stay what they are.
+    return {"parallel": parallel, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+
+
+def _use_threads(n: int) -> None:
+    if getattr(_threads, "n", None) != n:
+        numba.set_num_threads(n)
+        _threads.n = n
+
+
+def _begin_as_fork() -> None:
+    """The copy of a process has none of its threads, and OpenMP would end it rather than wait for them."""
+    global _is_fork, _one_at_a_time
+    _is_fork, _one_at_a_time = True, threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_begin_as_fork)

@@ -7,25 +7,26 @@ import numpy as np
 from pspns.kernels._compiled import compiled, on_one_thread, prange
 
 BETA_1, BETA_2, EPSILON = np.float32(0.9), np.float32(0.999), np.float32(1e-8)
+# As constants: numba makes float64 of a whole number less a float32, and of all that follows.
+REST_1, REST_2 = np.float32(1 - 0.9), np.float32(1 - 0.999)
 # Smaller moments move nothing, and a processor takes a hundred times as long to multiply the smallest numbers.
 LEAST_MOMENT = np.float32(1e-30)
 
 
 @on_one_thread
-def distinct_rows(numbers, seen_at, now, rows):  # type: ignore[no-untyped-def]
-    """Write every row among `numbers` `[…, replicas, rows]` once into `rows`; how many there are.
+def add_new_rows(numbers, seen_at, now, rows, n_found):  # type: ignore[no-untyped-def]
+    """Add every row among `numbers` `[replicas, rows]` to the first `n_found` of `rows`, unless seen now; how many now.
 
-    A row is node · replicas + replica. `seen_at` `[nodes · replicas]` must not hold `now` beforehand.
+    A row is node · replicas + replica; `seen_at` `[nodes · replicas]` tells when it was last seen.
     """
-    n_sorts, n_replicas, n_numbers = numbers.shape
-    n_found = 0
-    for sort in range(n_sorts):
-        for replica in range(n_replicas):
-            for place in range(n_numbers):
-                row = numbers[sort, replica, place] * n_replicas + replica
-                rows[n_found] = row
-                n_found += seen_at[row] != now
+    n_replicas, n_numbers = numbers.shape
+    for replica in range(n_replicas):
+        for place in range(n_numbers):
+            row = numbers[replica, place] * n_replicas + replica
+            if seen_at[row] != now:
                 seen_at[row] = now
+                rows[n_found] = row
+                n_found += 1
     return n_found
 
 
@@ -56,8 +57,8 @@ def apply_gradients(  # type: ignore[no-untyped-def]
         number = rows[place]
         row, m, v, g = table[number], first_moments[number], second_moments[number], gradient[number]
         for k in range(len(row)):
-            m[k] = _not_tiny(BETA_1 * m[k] + (1 - BETA_1) * g[k])
-            v[k] = _not_tiny(BETA_2 * v[k] + (1 - BETA_2) * g[k] * g[k])
+            m[k] = _not_tiny(BETA_1 * m[k] + REST_1 * g[k])
+            v[k] = _not_tiny(BETA_2 * v[k] + REST_2 * g[k] * g[k])
             g[k] = 0
         _move(row, m, v, step_size, root_factor)
         settled[number] = to_step

@@ -21,16 +21,18 @@ def mixed(x):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def draw_outside(call_keys, users, starts, outside_below, n_items, items):  # type: ignore[no-untyped-def]
+def draw_outside(keys, calls, users, starts, outside_below, n_items, items):  # type: ignore[no-untyped-def]
     """Fill `items` `[replicas, rows, n]`, uniform over what is outside the sets of `users` `[replicas, rows]`.
 
-    `outside_below` holds, for each entry of the sets, how many items below it are outside; it rises within a set.
+    `keys` `[replicas]` are the stream's, `calls` how often it was asked before. `outside_below` holds, for each entry
+    of the sets, how many items below it are outside; it rises within a set.
     """
     n_replicas, n_rows, n = items.shape
     n_draws = n_rows * n
     n_blocks = -(-n_draws // DRAWS_A_TURN)
     for turn in prange(n_replicas * n_blocks):
         replica, first = turn // n_blocks, turn % n_blocks * DRAWS_A_TURN
+        call_key = mixed(np.uint64(keys[replica]) + np.uint64(calls) * GOLDEN)
         n_here = min(DRAWS_A_TURN, n_draws - first)
         ranks, begins = np.empty(n_here, np.int64), np.empty(n_here, np.int64)
         places, n_left = np.empty(n_here, np.int64), np.empty(n_here, np.int64)
@@ -38,7 +40,7 @@ def draw_outside(call_keys, users, starts, outside_below, n_items, items):  # ty
         for draw in range(n_here):
             user = users[replica, (first + draw) // n]
             begin, end = starts[user], starts[user + 1]
-            bits = mixed(call_keys[replica] + np.uint64(first + draw + 1) * GOLDEN)
+            bits = mixed(call_key + np.uint64(first + draw + 1) * GOLDEN)
             ranks[draw] = np.int64(((bits >> np.uint64(32)) * np.uint64(n_items - (end - begin))) >> np.uint64(32))
             begins[draw], places[draw], n_left[draw] = begin, begin, end - begin
             longest = max(longest, end - begin)

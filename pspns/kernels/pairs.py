@@ -46,7 +46,7 @@ def add_gradients(  # type: ignore[no-untyped-def]
         last = min(size, first + COLUMNS_A_TURN)
         for row in range(n_rows):
             user, positive, negative = of_users[replica, row], positives[replica, row], negatives[replica, row]
-            up, down, twice = by_positive[replica, row], by_negative[replica, row], 2 * by_square[replica, row]
+            up, down, twice = by_positive[replica, row], by_negative[replica, row], float32(2) * by_square[replica, row]
             u = users[user, replica, first:last]
             i, j = items[positive, replica, first:last], items[negative, replica, first:last]
             to_u = user_gradient[user, replica, first:last]

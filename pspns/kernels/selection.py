@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pspns.kernels._compiled import compiled, inlined, prange
+from pspns.kernels._compiled import compiled, on_one_thread, prange
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.int32]
@@ -43,12 +43,12 @@ def best_by_number(scores: Scores, starts: Ints, items: Ints) -> None:
         _best_by_number(turn, scores, starts, items)
 
 
-@inlined
+@on_one_thread
 def _n_turns(scores: Scores) -> int:
     return (len(scores) + ROWS_A_TURN - 1) // ROWS_A_TURN
 
 
-@inlined
+@on_one_thread
 def _best_first(
     turn: int, scores: Scores, known_starts: Ints, known_items: Ints, users: Ints, items: Ints, values: Scores
 ) -> None:
@@ -61,7 +61,7 @@ def _best_first(
         _rank(chosen[:n_found], chosen_keys[:n_found], scores[row], items[row], values[row])
 
 
-@inlined
+@on_one_thread
 def _best_by_number(turn: int, scores: Scores, starts: Ints, items: Ints) -> None:
     keys, chosen, chosen_keys = _scratch(scores.shape[1])
     for row in range(turn * ROWS_A_TURN, min((turn + 1) * ROWS_A_TURN, len(scores))):
@@ -71,7 +71,7 @@ def _best_by_number(turn: int, scores: Scores, starts: Ints, items: Ints) -> Non
             items[starts[row] + place] = chosen[place]
 
 
-@inlined
+@on_one_thread
 def _scratch(n_items: int) -> tuple[Keys, Keys, Keys]:
     """Room for the keys of a row, for the numbers of those chosen, and for their keys."""
     width = (n_items + TOGETHER - 1) // TOGETHER * TOGETHER
@@ -80,7 +80,7 @@ def _scratch(n_items: int) -> tuple[Keys, Keys, Keys]:
     return keys, np.empty(width, dtype=np.int32), np.empty(width, dtype=np.int32)
 
 
-@inlined
+@on_one_thread
 def _set_keys(bits: Keys, keys: Keys) -> None:
     """The keys of floats given as their bits; 0 and −0 have the same."""
     for column in range(len(bits)):
@@ -89,7 +89,7 @@ def _set_keys(bits: Keys, keys: Keys) -> None:
         keys[column] = NOT_A_NUMBER if magnitude > INFINITE else key
 
 
-@inlined
+@on_one_thread
 def _choose(keys: Keys, k: int, chosen: Keys, chosen_keys: Keys) -> int:
     """Write the numbers of the k highest keys, rising, and those keys; return how many there are."""
     bound = _bound_from_groups(keys, k, chosen)
@@ -120,7 +120,7 @@ def _choose(keys: Keys, k: int, chosen: Keys, chosen_keys: Keys) -> int:
     return n_kept
 
 
-@inlined
+@on_one_thread
 def _bound_from_groups(keys: Keys, k: int, maxima: Keys) -> np.int32:
     """A bound that at least k keys reach and not many more; the lowest where k is a large share."""
     # Four groups for each one wanted: few have two of the best. Or more, until they are as small as they are many.
@@ -136,7 +136,7 @@ def _bound_from_groups(keys: Keys, k: int, maxima: Keys) -> np.int32:
     return _kth_highest(maxima[:n_groups], k, k // 4, LOWEST)
 
 
-@inlined
+@on_one_thread
 def _kth_highest(keys: Keys, k: int, slack: int, lowest: np.int32) -> np.int32:
     """The highest bound that k keys reach, or one that at most `slack` more do; at least `lowest`."""
     reached, missed = np.int64(lowest), np.int64(NOT_A_NUMBER) + 1
@@ -152,7 +152,7 @@ def _kth_highest(keys: Keys, k: int, slack: int, lowest: np.int32) -> np.int32:
     return np.int32(reached)
 
 
-@inlined
+@on_one_thread
 def _count(keys: Keys, bound: np.int32) -> np.int32:
     """How many keys reach the bound."""
     count = np.int32(0)
@@ -161,7 +161,7 @@ def _count(keys: Keys, bound: np.int32) -> np.int32:
     return count
 
 
-@inlined
+@on_one_thread
 def _rank(chosen: Keys, keys: Keys, scores: Scores, items: Ints, values: Scores) -> None:
     """Write the chosen, those with the highest keys first, ties to the lower number."""
     ranked = np.empty(len(chosen), dtype=np.int64)

@@ -18,6 +18,8 @@ STEPS_AHEAD = 32
 # Rows are filled up to a multiple of what a processor takes at once, on each of two threads. It computes leftovers in
 # another way, with other last bits, and which rows of which replica are left over depends on the company.
 ROWS_AT_ONCE = 64
+# Of a batch: users, items, places of pairs, weights, live.
+COLUMN_TYPES = torch.int64, torch.int64, torch.int64, torch.float32, torch.float32
 
 
 class Epochs:
@@ -81,8 +83,11 @@ class Epochs:
 
     def batch(self) -> PositiveBatch:
         """The present batch; work for the device alone."""
-        if self._visits.is_cuda and gpu_kernels.are_there():
-            return self._batch_on_gpu()
+        if not self._visits.is_cuda:
+            return self._batch_on_cpu()
+        return self._batch_on_gpu() if gpu_kernels.are_there() else self._batch_by_torch()
+
+    def _batch_by_torch(self) -> PositiveBatch:
         # A dead row is filled with the replica's first visit.
         visits = torch.where(self._visits < 0, self._first_visits, self._visits)
         pair_ids = visits
@@ -95,6 +100,17 @@ class Epochs:
             weights=self._weights[pair_ids],
             live=(self._visits >= 0).float(),
         )
+
+    def _batch_on_cpu(self) -> PositiveBatch:
+        from pspns.kernels.batches import look_up  # waits for numba, which a GPU does not need
+
+        found = PositiveBatch(*(torch.empty_like(self._visits, dtype=dtype) for dtype in COLUMN_TYPES))
+        visits_up_to = self._visits_up_to if self._has_copies else self._visits_up_to[:0]
+        given = (
+            self._visits, self._first_visits, self._pairs_before, self._users, self._items, self._weights, visits_up_to,
+        )  # fmt: skip
+        look_up(*(tensor.numpy() for tensor in (*given, *vars(found).values())))
+        return found
 
     def _batch_on_gpu(self) -> PositiveBatch:
         from pspns.gpu_kernels.batches import look_up
