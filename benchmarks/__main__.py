@@ -36,7 +36,7 @@ def main() -> None:
         parser.error(f"no subject named {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
     report = Report(
         "`make bench`",
-        "Both sides give the same answer, as the second column says; then they are timed in turns. Seconds are medians.",
+        "Both sides give the same answer, as the second column says; then they are timed in turns. Medians.",
         ("what", "same answer", "reference", "ours, s", "reference, s", "pairs", "times faster", "target", "note"),
     )
     for subject in wanted:

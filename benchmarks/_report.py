@@ -18,7 +18,8 @@ RESULTS = Path(__file__).parent / "results"
 def describe_machine() -> dict[str, Any]:
     """Processor, threads and versions."""
     cpu_info = Path("/proc/cpuinfo")
-    names = [line.partition(":")[2].strip() for line in cpu_info.read_text().splitlines() if "model name" in line]
+    lines = cpu_info.read_text().splitlines() if cpu_info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
     return {
         "processor": names[0] if names else platform.machine(),
         "cores": os.cpu_count(),

@@ -154,8 +154,8 @@ class Sampler(Protocol):
     """A negative sampler at work."""
 
     reads: Reads
-    """What `sample` takes from the model: nothing, vectors to choose items by, or vectors to make others of, through
-    which the loss's gradient must pass. The less it is, the faster a step on the CPU."""
+    """What `sample` takes from the model: nothing; vectors of the batch's users and of any items, to choose by; or
+    anything, also to make vectors through which the loss's gradient must pass. The less it is, the faster a step."""
 
     stays_on_device: bool
     """Whether `sample` asks nothing of the host, so that a GPU may record it once and replay it."""

@@ -28,15 +28,14 @@ def best_items(
     >>> best_items(torch.tensor([[0.5, 1.0, 0.5, -torch.inf]]), 2)[0].tolist()
     [[1, 0]]
     """
+    if scores.device.type != "cpu" or scores.dtype != torch.float32:
+        if known is not None and users is not None:
+            # Out of place: scores may be a scorer's own.
+            scores = scores.index_put(known.entries(users), scores.new_tensor(-torch.inf))
+        return best_by_torch(scores, k)
     if known is None or users is None:
-        known, users = (
-            ItemSets(1, scores.shape[1], device=scores.device),
-            scores.new_zeros(len(scores), dtype=torch.int64),
-        )
-    if scores.device.type == "cpu" and scores.dtype == torch.float32:
-        return _best_by_counting(scores, k, known, users)
-    # Out of place: scores may be a scorer's own.
-    return best_by_torch(scores.index_put(known.entries(users), scores.new_tensor(-torch.inf)), k)
+        known, users = ItemSets(1, scores.shape[1]), torch.zeros(len(scores), dtype=torch.int64)
+    return _best_by_counting(scores, k, known, users)
 
 
 def _best_by_counting(scores: Tensor, k: int, known: ItemSets, users: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,8 +26,12 @@ class TopLists:
 
     def best(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """Items and scores, both `[users, k]`, best first; item −1, score −∞ where nothing is left to offer."""
-        blocks = [self._best_of_block(scorer, replica, block, k) for block in torch.split(users, self._rows)]
-        items, scores = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+        # Made before the blocks: small results left between large blocks would keep the memory of all of them.
+        items = torch.empty(len(users), k, dtype=torch.int64, device=users.device)
+        scores = torch.empty(len(users), k, device=users.device)
+        for first in range(0, len(users), self._rows):
+            block = slice(first, first + self._rows)
+            items[block], scores[block] = self._best_of_block(scorer, replica, users[block], k)
         return items, scores
 
     def _best_of_block(self, scorer: Scorer, replica: int, users: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
+from pspns import gpu_kernels
 from pspns.csr import degree_scales, to_torch
 from pspns.memory import MemoryBudget
 
@@ -84,11 +85,10 @@ class SparseLayers:
 
 
 def best_operator(weights: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool = False) -> MeanOfLayers:
-    """The fastest form for this graph on this device; only `mixed` may round what is multiplied."""
+    """The fastest form for this graph on this device; only `mixed` may round by more than float32 does."""
     device = memory.device
-    if device.type == "cpu":
+    if device.type == "cpu" or not gpu_kernels.are_there():
         return SparseLayers(weights, layers, device)
-    # Both need Triton, which comes with torch for CUDA.
     from pspns.models._dense_layers import DenseLayers
     from pspns.models._gathered_layers import GatheredLayers
 
@@ -100,7 +100,8 @@ def best_operator(weights: sparse.csr_array, layers: int, memory: MemoryBudget, 
 def _dense_is_faster(weights: sparse.csr_array, memory: MemoryBudget) -> bool:
     """Also: does it fit, and are all weights exact in 16 bits?"""
     n_cells = math.prod(weights.shape)
-    # 16 bits both ways round, and once more while they are made.
-    fits = memory.limit is None or 6 * n_cells < memory.limit
+    # 16 bits both ways round, and once more while they are made; a run has up to three operators: one for training, one
+    # for what is kept, one for who is folded in.
+    fits = memory.limit is None or 3 * 6 * n_cells < memory.limit
     is_dense = bool(weights.nnz > DENSE_FROM * n_cells)
     return fits and is_dense and bool((weights.data.astype(np.float16) == weights.data).all())

@@ -67,7 +67,7 @@ class ItemsOfNewUsers:
 
 
 class GraphModel(EmbeddingModel):
-    """Embeddings that are passed along a graph: by one operator in training, by an exact one for what is kept."""
+    """Embeddings passed along a graph: by one operator in training, by one as exact as float32 for what is kept."""
 
     def __init__(
         self,

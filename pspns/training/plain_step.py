@@ -1,4 +1,4 @@
-"""One step of training as autograd and torch's own Adam take it: on the GPU, and wherever a sampler makes vectors."""
+"""One step of training as autograd and torch's own Adam take it: for samplers that make vectors, or without Triton."""
 
 from __future__ import annotations
 

@@ -58,4 +58,6 @@ def test_a_target_is_met_or_missed():
     def timed(target):
         return Timed("what", "same", "reference", 1.0, 2.0, 7, target)
 
-    assert [timed(target).verdict for target in (1.5, 2.0, 2.5, None)] == ["1.5 met", "2 met", "2.5 missed", "–"]
+    assert [timed(target).verdict for target in (1.5, 2.0, 2.5, None)] == ["1.5×: met", "2×: met", "2.5×: missed", "–"]
+    slower = Timed("what", "same", "reference", 1.4, 1.0, 7, 1 / 1.3)
+    assert slower.verdict == "at most 1.3× as long: missed"
