@@ -12,6 +12,7 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, NoReturn, cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import torch
@@ -184,6 +185,8 @@ def _read_pairs(path: Path, tensors: dict[str, torch.Tensor], part: str, user_id
     for places, ids in ((pairs.users, user_ids), (pairs.items, item_ids)):
         if len(places) and not 0 <= places.min() <= places.max() < len(ids):
             raise DataError(f"{path}: {part} holds numbers that stand for no id")
+    if (np.diff(pairs.users * len(item_ids) + pairs.items) <= 0).any():
+        raise DataError(f"{path}: {part} is not sorted by user and item, each pair once")
     return pairs
 
 

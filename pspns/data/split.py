@@ -38,7 +38,7 @@ class Pairs:
         return len(self.users)
 
     def matrix(self, n_users: int, n_items: int) -> sparse.csr_array:
-        """The 0/1 users × items matrix, float32."""
+        """The 0/1 users × items matrix, float32; the pairs must be sorted, each there once."""
         ones = np.ones(len(self), dtype=np.float32)
         starts = np.concatenate(([0], np.cumsum(np.bincount(self.users, minlength=n_users))))
         return sparse.csr_array((ones, self.items, starts), shape=(n_users, n_items))
