@@ -284,7 +284,7 @@ def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Pr
 
 def build_world(split: Split, settings: Settings, protocol: Protocol, memory: MemoryBudget) -> World:
     """What is built from train; held-out pairs touch it only where the protocol drops them."""
-    svd = GlobalSvd(at_least=_svd_rank_of_start(settings))
+    svd = GlobalSvd(at_least=svd_rank_of_start(settings))
     ground = Ground(split.n_users, split.n_items, split.train, settings.run.data_seed, memory, svd=svd)
     built: PositivePairs = settings.positives.build(ground)
     positives = built
@@ -305,7 +305,7 @@ def build_world(split: Split, settings: Settings, protocol: Protocol, memory: Me
     )
 
 
-def _svd_rank_of_start(settings: Settings) -> int:
+def svd_rank_of_start(settings: Settings) -> int:
     """How much of the SVD the model's start will ask for; 0 where one of the two needs nothing of it."""
     svd_rank = getattr(settings.start, "svd_rank", None)
     return svd_rank(settings.model.embedding_size) if svd_rank and hasattr(settings.model, "embedding_size") else 0

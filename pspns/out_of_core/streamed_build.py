@@ -33,7 +33,7 @@ from pspns.out_of_core.spilled_data import SpilledData, find_train, spill
 from pspns.positives._proposals import GlobalPattern
 from pspns.record import describe_machine, describe_versions
 from pspns.rng import host_stream
-from pspns.run import _svd_rank_of_start, choose_device
+from pspns.run import choose_device, svd_rank_of_start
 from pspns.settings import Settings
 from pspns.shapes import Ground, PositivePairs
 from pspns.spectral import OVERSAMPLING, POWER_PASSES, is_exact, randomized_svd, truncated_svd
@@ -187,7 +187,7 @@ def _factors(
 
 
 def _computed_rank(settings: Settings, limit: int) -> int:
-    return min(max(int(settings.positives.rank), _svd_rank_of_start(settings)), limit)
+    return min(max(int(settings.positives.rank), svd_rank_of_start(settings)), limit)
 
 
 def _write_pairs(
