@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -116,16 +117,18 @@ def _read(table: Table, users: IdNumbers, items: IdNumbers, min_rating: float | 
         check.rows_before += piece.height
         return _NumberedRows(users.number(user_ids), items.number(item_ids), times if with_times else None, ratings)
 
-    # Three things at a time: while one piece is merged, the next is numbered, and the one after it is read.
-    for rows in _one_ahead(map(numbered, _one_ahead(table.pieces()))):
-        merging.add(rows)
+    # Three things at a time: while one piece is merged, the next is numbered, and the one after it is read. All is
+    # closed here, even after an error: a thread that was left to the garbage collector might wait for itself.
+    with closing(_one_ahead(table.pieces())) as pieces, closing(_one_ahead(map(numbered, pieces))) as ready:
+        for rows in ready:
+            merging.add(rows)
     if check.rows_before == 0:
         raise DataError(f"{table.source}: there are no rows; expected at least one interaction")
     merging.is_unit_known = check.time_form is not None and check.time_form.is_unit_known
     return merging
 
 
-def _one_ahead(things: Iterator[_Thing]) -> Iterator[_Thing]:
+def _one_ahead(things: Iterator[_Thing]) -> Generator[_Thing]:
     """The same things; while one is worked on, another thread fetches the next."""
     with ThreadPoolExecutor(max_workers=1) as thread:
         coming = thread.submit(next, things, None)

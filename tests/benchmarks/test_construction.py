@@ -25,7 +25,8 @@ def test_all_ways_build_the_same(task):
 
 def test_every_reference_is_checked_and_timed(task):
     found = list(compare(task, pairs=1))
-    assert [timed.reference for timed in found] == ["naive", "plain", "product and selection alone"]
+    alone = "product and selection alone"
+    assert [timed.reference for timed in found] == ["naive", "plain", alone, alone]
     assert all(timed.ours_seconds > 0 and timed.reference_seconds > 0 for timed in found)
 
 

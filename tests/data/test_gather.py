@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import polars as pl
 import pytest
@@ -81,6 +83,35 @@ def test_rows_are_numbered_across_pieces():
     )
     with pytest.raises(DataError, match="clicks, row 4: column the user is empty; expected an id"):
         to_interactions(table(good, bad))
+
+
+@pytest.mark.parametrize("fails", ["read", "numbered", "merged"])
+def test_an_error_ends_every_thread(fails, monkeypatch):
+    begun, closed = [], []
+
+    def pieces():
+        try:
+            for number in range(100):
+                if fails == "read" and number == 5:
+                    raise DataError("found")
+                begun.append(number)
+                yield pl.DataFrame({"user": ["" if fails == "numbered" and number == 5 else "a"], "item": ["x"]})
+        finally:
+            closed.append(True)
+
+    def refuse(*columns):
+        raise DataError("found")
+
+    if fails == "merged":
+        monkeypatch.setattr(distinct_pairs.DistinctPairs, "add", refuse)
+    before = threading.active_count()
+    with pytest.raises(DataError, match="found" if fails != "numbered" else "row 6: column u is empty") as error:
+        to_interactions(Table("clicks", {"user": "u", "item": "i"}, pieces, row_number))
+    # While the error still holds all that it passed through.
+    assert error.traceback
+    assert threading.active_count() == before
+    assert closed == [True]
+    assert len(begun) < 10
 
 
 def test_no_rows_at_all():

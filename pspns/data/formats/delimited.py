@@ -24,6 +24,8 @@ from pspns.errors import DataError
 # Above it a number is taken for seconds since 1970 (1e8 is in March 1973), not for a rating.
 _TIME_ABOVE = 1e8
 
+_ROWS_LOOKED_AT = 200
+
 
 def read(path: Path, how: Reading) -> Table:
     """The table in a delimited text file; ids are never changed: "007" survives."""
@@ -57,13 +59,14 @@ class _Kinds:
 
 
 def _kinds(layout: Layout, columns: Columns, *, has_plain_times: bool) -> _Kinds:
-    """What the first block tells."""
+    """What the first rows tell."""
     headers = pl.Series([layout.first_row[place] for place in columns.used])
     if layout.has_header and as_numbers(headers).null_count() < len(headers):
         return _Kinds()  # if it came again, it could not be told from a row
     places = [place for place in (columns.rating, columns.time if has_plain_times else None) if place is not None]
-    first = next(_frames(layout, places)) if places else pl.DataFrame()
-    numbers = (place for place in places if as_numbers(first[str(place)]).null_count() == 0)
+    rows = itertools.islice(numbered_rows(layout.file, layout.separator), int(layout.has_header), _ROWS_LOOKED_AT)
+    first = [row for _, row in rows if len(row) == layout.width]  # others are complained of later
+    numbers = (place for place in places if as_numbers(pl.Series([row[place] for row in first])).null_count() == 0)
     return _Kinds(tuple(numbers), (columns.user, columns.item))
 
 
