@@ -8,10 +8,7 @@ Generated data; with a folder of data sets in the environment variable PSPNS_DAT
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterable
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from benchmarks import construction, loading, negatives, ranking, training
 from benchmarks._pairs import Timed
@@ -29,24 +26,23 @@ SUBJECTS: dict[str, Callable[[], Iterable[Timed]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", help=f"some of {', '.join(SUBJECTS)}, comma between them; nothing is written then")
+    parser.add_argument("--only", help=f"some of {', '.join(SUBJECTS)}, comma between them; unset: all")
     options = parser.parse_args()
     wanted = options.only.split(",") if options.only else list(SUBJECTS)
     if unknown := set(wanted) - set(SUBJECTS):
         parser.error(f"no subject named {', '.join(sorted(unknown))}; there are {', '.join(SUBJECTS)}")
-    report = Report(
-        "`make bench`",
-        "Both sides give the same answer, as the second column says; then they are timed in turns. Medians.",
-        ("what", "same answer", "reference", "ours, s", "reference, s", "pairs", "times faster", "target", "note"),
-    )
     for subject in wanted:
+        report = Report(
+            f"`make bench`: {subject}",
+            "Both sides give the same answer, as the second column says; then they are timed in turns. Medians.",
+            ("what", "same answer", "reference", "ours, s", "reference, s", "pairs", "times faster", "target", "note"),
+        )
         for timed in SUBJECTS[subject]():
             report.add(
                 timed.what, timed.same, timed.reference, f"{timed.ours_seconds:.3g}", f"{timed.reference_seconds:.3g}",
                 timed.pairs, f"{timed.ratio:.2f}", timed.verdict, timed.note or None,
             )  # fmt: skip
-    if not options.only:
-        report.write(RESULTS, "cpu")
+        report.write(RESULTS, f"cpu-{subject}")
 
 
 if __name__ == "__main__":

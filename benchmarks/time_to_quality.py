@@ -12,13 +12,10 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
 import statistics
 import time
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import torch
 

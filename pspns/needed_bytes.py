@@ -31,10 +31,10 @@ def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) ->
         "Adam": 2 * table + (8 * NOTES_A_ROW * n_rows if world.device.type == "cpu" else 0),
         "the best state": table,
         # User, item, weight and running total of every pair; each replica's order, in which an epoch's batches and
-        # those just ahead lie; and the four columns of numbers that one order is made of.
+        # those just ahead lie; and the columns of numbers that one order is made of.
         "the order of epochs": 28 * n_pairs
         + 8 * n_replicas * batch_size * (n_batches + STEPS_AHEAD + 1)
-        + 4 * 8 * n_visits,
+        + (2 if world.device.type == "cpu" else 4) * 8 * n_visits,
         "a batch": 8 * n_replicas * batch_size * NUMBERS_A_ROW,
     }
 

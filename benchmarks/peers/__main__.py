@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
 import argparse
 import dataclasses
+import os
 import platform
 import tempfile
 import time

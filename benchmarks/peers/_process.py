@@ -21,7 +21,6 @@ LIMIT_SECONDS = 600
 # it 20 s at the first epoch.
 ENVIRONMENT = {
     **{f"{library}_NUM_THREADS": str(THREADS) for library in ("OMP", "MKL", "OPENBLAS", "NUMBA", "RAYON", "LK")},
-    "OMP_WAIT_POLICY": "PASSIVE",
     "CUDA_VISIBLE_DEVICES": "",
     "LK_TORCH_COMPILE": "0",
     "PYTHONPATH": str(ROOT),

@@ -22,26 +22,35 @@ _one_at_a_time = threading.RLock()
 _threads = threading.local()  # .n: how many numba was last told to use, which it remembers for each caller
 _is_fork = False
 
+# Numbers that a loop must go through before a second thread is worth waking: that takes up to 0.1 ms.
+LEAST_WORK = 1 << 16
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
+
+def compiled(work: Callable[P, int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A loop over arrays, compiled when first called and kept on disk for the next process.
 
-    Turns of `prange` run on as many threads as torch has. Sums must not depend on how turns are shared out: give each
-    turn whole rows or whole columns.
+    Turns of `prange` run on as many threads as torch has, unless there is little to do: `work` tells from the arguments
+    about how many numbers the loop goes through. Sums must not depend on how turns are shared out: give each turn whole
+    rows or whole columns.
     """
-    loop = _compile(function, parallel=True)
-    # Not kept: what is on disk is found by the function's name alone, whatever the options.
-    loop_of_forks = numba.njit(**_options(parallel=False))(function)
 
-    @functools.wraps(function)
-    def run(*arguments: P.args, **named: P.kwargs) -> R:
-        if _is_fork:
-            return loop_of_forks(*arguments, **named)  # type: ignore[no-any-return]
-        with _one_at_a_time:
-            _use_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
-            return loop(*arguments, **named)
+    def made(function: Callable[P, R]) -> Callable[P, R]:
+        loop = _compile(function, parallel=True)
+        # Not kept: what is on disk is found by the function's name alone, whatever the options.
+        loop_of_forks = numba.njit(**_options(parallel=False))(function)
 
-    return run
+        @functools.wraps(function)
+        def run(*arguments: P.args, **named: P.kwargs) -> R:
+            if _is_fork:
+                return loop_of_forks(*arguments, **named)  # type: ignore[no-any-return]
+            is_short = work(*arguments, **named) < LEAST_WORK
+            with _one_at_a_time:
+                _use_threads(1 if is_short else min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+                return loop(*arguments, **named)
+
+        return run
+
+    return made
 
 
 def on_one_thread(function: Callable[P, R]) -> Callable[P, R]:

@@ -30,7 +30,7 @@ def add_new_rows(numbers, seen_at, now, rows, n_found):  # type: ignore[no-untyp
     return n_found
 
 
-@compiled
+@compiled(lambda table, m, v, settled, rows, *_: 2 * len(rows) * table.shape[1])
 def catch_up(table, first_moments, second_moments, settled, rows, to_step, step_sizes, root_factors):  # type: ignore[no-untyped-def]
     """Take the steps without gradient that the rows are behind, up to `to_step`."""
     for place in prange(len(rows)):
@@ -47,7 +47,7 @@ def catch_up(table, first_moments, second_moments, settled, rows, to_step, step_
         settled[number] = to_step
 
 
-@compiled
+@compiled(lambda table, m, v, settled, gradient, rows, *_: len(rows) * table.shape[1])
 def apply_gradients(  # type: ignore[no-untyped-def]
     table, first_moments, second_moments, settled, gradient, rows, to_step, step_sizes, root_factors
 ):

@@ -1,4 +1,4 @@
-"""Random items outside each user's set: the numbers of `ReplicaStream`, the search of `ItemSets`, in one loop."""
+"""The numbers of `ReplicaStream`, alone and with the search of `ItemSets` for items outside each user's set."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
 DRAWS_A_TURN = 64
+BITS_A_TURN = 4096
 
 
 @on_one_thread
@@ -20,7 +21,19 @@ def mixed(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@compiled
+@compiled(lambda keys, calls, bits: 8 * bits.size)
+def fill_with_bits(keys, calls, bits):  # type: ignore[no-untyped-def]
+    """Fill `bits` `[replicas, n]` with what `ReplicaStream.bits` gives."""
+    n_replicas, n = bits.shape
+    n_blocks = -(-n // BITS_A_TURN)
+    for turn in prange(n_replicas * n_blocks):
+        replica, first = turn // n_blocks, turn % n_blocks * BITS_A_TURN
+        call_key = mixed(np.uint64(keys[replica]) + np.uint64(calls) * GOLDEN)
+        for place in range(first, min(n, first + BITS_A_TURN)):
+            bits[replica, place] = np.int64(mixed(call_key + np.uint64(place + 1) * GOLDEN))
+
+
+@compiled(lambda keys, calls, users, starts, outside_below, n_items, items: 32 * items.size)
 def draw_outside(keys, calls, users, starts, outside_below, n_items, items):  # type: ignore[no-untyped-def]
     """Fill `items` `[replicas, rows, n]`, uniform over what is outside the sets of `users` `[replicas, rows]`.
 

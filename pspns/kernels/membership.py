@@ -10,7 +10,7 @@ from pspns.kernels._compiled import compiled, prange
 Ints = NDArray[np.int64]
 
 
-@compiled
+@compiled(lambda starts, members, rows, wanted, is_member: 8 * wanted.size)
 def mark_members(starts: Ints, members: Ints, rows: Ints, wanted: Ints, is_member: NDArray[np.bool_]) -> None:
     """Fill `is_member[n, place]`: is `wanted[n, place]` in `members[starts[r] : starts[r + 1]]` for r = `rows[n]`?"""
     for n in prange(len(wanted)):

@@ -11,7 +11,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-@compiled
+@compiled(lambda starts_a, a, starts_b, b, n_common: a.size + b.size)
 def count_common(starts_a: Ints, a: Ints, starts_b: Ints, b: Ints, n_common: Ints) -> None:
     """Fill `n_common[r]` with how many numbers row r of both has; row r of a is `a[starts_a[r] : starts_a[r + 1]]`."""
     for row in prange(len(n_common)):
@@ -22,7 +22,7 @@ def count_common(starts_a: Ints, a: Ints, starts_b: Ints, b: Ints, n_common: Int
         n_common[row] = n
 
 
-@compiled
+@compiled(lambda starts_a, a, starts_b, b, *_: a.size + b.size)
 def merge_rows(
     starts_a: Ints, a: Ints, starts_b: Ints, b: Ints, starts: Ints, merged: Ints, is_in_a: Flags, is_in_b: Flags
 ) -> None:

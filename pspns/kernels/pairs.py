@@ -13,7 +13,7 @@ ROWS_A_TURN = 64
 COLUMNS_A_TURN = 32
 
 
-@compiled
+@compiled(lambda users, items, of_users, *_: of_users.size * users.shape[2])
 def score_pairs(users, items, of_users, positives, negatives, positive_scores, negative_scores, squares):  # type: ignore[no-untyped-def]
     """u · i, u · j and ‖u‖² + ‖i‖² + ‖j‖² of every row."""
     n_replicas, n_rows = of_users.shape
@@ -32,7 +32,7 @@ def score_pairs(users, items, of_users, positives, negatives, positive_scores, n
             squares[replica, row] = square
 
 
-@compiled
+@compiled(lambda users, items, of_users, *_: 3 * of_users.size * users.shape[2])
 def add_gradients(  # type: ignore[no-untyped-def]
     users, items, of_users, positives, negatives, by_positive, by_negative, by_square, user_gradient, item_gradient
 ):

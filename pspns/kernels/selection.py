@@ -26,7 +26,7 @@ ROWS_A_TURN = 8  # they use the same scratch one after the other
 TOGETHER = 16  # keys that are compared at once before any is looked at alone: a vector
 
 
-@compiled
+@compiled(lambda scores, *_: scores.size)
 def best_first(scores: Scores, known_starts: Ints, known_items: Ints, users: Ints, items: Ints, values: Scores) -> None:
     """Fill `items` and `values` `[rows, k]` with the best of each row, best first; −1 and −∞ where nothing is left.
 
@@ -36,7 +36,7 @@ def best_first(scores: Scores, known_starts: Ints, known_items: Ints, users: Int
         _best_first(turn, scores, known_starts, known_items, users, items, values)
 
 
-@compiled
+@compiled(lambda scores, *_: scores.size)
 def best_by_number(scores: Scores, starts: Ints, items: Ints) -> None:
     """Fill `items[starts[r] : starts[r + 1]]` with that many of the best items of row r, rising; they must exist."""
     for turn in prange(_n_turns(scores)):

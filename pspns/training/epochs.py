@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pspns import gpu_kernels
@@ -153,8 +152,10 @@ class Epochs:
         if self._orders[place][0] != epoch:
             n_visits, stream = self._n_visits[place], self._streams[place]
             stream.calls = epoch
-            order = stream.order(n_visits)[0] + self._first_visits[place]
-            filled = F.pad(order, (0, self._n_batches(place) * self._batch_size - n_visits), value=-1)
-            batches = filled.view(-1, self._batch_size)
-            self._orders[place] = epoch, F.pad(batches, (0, self._rows - self._batch_size), value=-1)
+            order = stream.order(n_visits)[0].add_(self._first_visits[place])
+            n_batches, n_whole = self._n_batches(place), n_visits // self._batch_size
+            batches = order.new_full((n_batches, self._rows), -1)
+            batches[:n_whole, : self._batch_size] = order[: n_whole * self._batch_size].view(n_whole, self._batch_size)
+            batches[n_whole:, : n_visits % self._batch_size] = order[n_whole * self._batch_size :]
+            self._orders[place] = epoch, batches
         return self._orders[place][1]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from pspns.kernels import pairs
-from pspns.kernels._compiled import compiled, prange
+from pspns.kernels import _compiled, pairs
+from pspns.kernels._compiled import LEAST_WORK, compiled, prange
 
 
-@compiled
+@compiled(lambda values, into: LEAST_WORK)
 def doubled(values, into):
     for place in prange(len(values)):
         into[place] = 2 * values[place]
@@ -64,14 +64,18 @@ def test_a_forked_process_can_go_on():
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_as_many_threads_as_torch(n_threads, monkeypatch):
+    used = []
+    monkeypatch.setattr(_compiled, "_use_threads", used.append)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(n_threads)
         values, found = np.arange(1000.0), np.empty(1000)
         doubled(values, found)
+        scores(0)  # too short for more than one
     finally:
         torch.set_num_threads(before)
     assert np.array_equal(found, 2 * values)
+    assert used == [min(n_threads, os.cpu_count()), 1]
 
 
 def test_without_a_folder_to_keep_what_is_compiled(tmp_path):

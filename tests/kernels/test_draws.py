@@ -37,3 +37,11 @@ def test_who_owns_all_but_one_gets_that_one():
     sets = ItemSets(1, N_ITEMS, Pairs(np.zeros(len(owned), dtype=np.int64), owned))
     drawn = sets.draw_outside(torch.zeros(1, 50, dtype=torch.int64), 2, ReplicaStream([0], "negatives"))
     assert (drawn == 123).all()
+
+
+def test_an_order_is_that_of_the_plain_bits():
+    one, two = (ReplicaStream([7, 2**40], "shuffle") for _ in range(2))
+    one.calls = two.calls = 3
+    for _ in range(2):
+        assert torch.equal(one.order(10_000), two.bits(10_000).argsort(-1))
+    assert one.calls == 5
