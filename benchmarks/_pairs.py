@@ -35,6 +35,13 @@ class Timed:
         wanted = f"{self.target:g}×" if self.target >= 1 else f"at most {1 / self.target:.3g}× as long"
         return f"{wanted}: {'met' if self.ratio >= self.target else 'missed'}"
 
+    def words(self) -> str:
+        """One line for the screen."""
+        return (
+            f"{self.what}: {self.ours_seconds:.3f} s; {self.reference}: {self.reference_seconds:.3f} s; "
+            f"{self.ratio:.2f} times faster (target {self.verdict}; same: {self.same})"
+        )
+
 
 def time_pairs(
     what: str,

@@ -199,8 +199,4 @@ def _ground(n_users: int, n_items: int, train: Pairs) -> Ground:
 
 if __name__ == "__main__":
     for timed in run():
-        print(
-            f"{timed.what}: {timed.ours_seconds:.3f} s; {timed.reference}: {timed.reference_seconds:.3f} s; "
-            f"{timed.ratio:.2f} times faster (target {timed.verdict}; same: {timed.same})",
-            flush=True,
-        )
+        print(timed.words(), flush=True)

@@ -99,8 +99,4 @@ def _sets(pairs: Pairs) -> dict[int, set[int]]:
 
 if __name__ == "__main__":
     for timed in run():
-        print(
-            f"{timed.what}: {timed.ours_seconds:.3f} s; {timed.reference}: {timed.reference_seconds:.3f} s; "
-            f"{timed.ratio:.2f} times faster (target {timed.verdict}; same: {timed.same})",
-            flush=True,
-        )
+        print(timed.words(), flush=True)
