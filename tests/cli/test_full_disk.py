@@ -146,7 +146,7 @@ class TestReadOnly:
 
     def test_in_training(self, server: Server, words: tuple[object, ...], untouched: Path, tmp_path: Path) -> None:
         folder = tmp_path / "run.unfinished"
-        job = server.start(*words, obeys_modes=True, delays={"pspns.training.loop.objective": 0.002})
+        job = server.start(*words, obeys_modes=True, delays={"pspns.training.cpu_step.slopes": 0.002})
         job.wait_for("step 60 ")
         folder.chmod(0o555)
         job.wait()
