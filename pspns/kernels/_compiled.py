@@ -20,7 +20,8 @@ prange = numba.prange
 # Without OpenMP or TBB numba's threads serve one caller at a time, and a second one would end the process.
 _one_at_a_time = threading.RLock()
 _threads = threading.local()  # .n: how many numba was last told to use, which it remembers for each caller
-_is_fork = False
+_have_run = False  # loops, on several threads perhaps
+_is_fork = False  # of a process in which they had
 
 # Numbers that a loop must go through before a second thread is worth waking: that takes up to 0.1 ms.
 LEAST_WORK = 1 << 16
@@ -43,7 +44,8 @@ def compiled(work: Callable[P, int]) -> Callable[[Callable[P, R]], Callable[P, R
         def run(*arguments: P.args, **named: P.kwargs) -> R:
             if _is_fork:
                 return loop_of_forks(*arguments, **named)  # type: ignore[no-any-return]
-            is_short = work(*arguments, **named) < LEAST_WORK
+            global _have_run
+            is_short, _have_run = work(*arguments, **named) < LEAST_WORK, True
             with _one_at_a_time:
                 _use_threads(1 if is_short else min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
                 return loop(*arguments, **named)
@@ -80,7 +82,7 @@ def _use_threads(n: int) -> None:
 def _begin_as_fork() -> None:
     """The copy of a process has none of its threads, and OpenMP would end it rather than wait for them."""
     global _is_fork, _one_at_a_time
-    _is_fork, _one_at_a_time = True, threading.RLock()
+    _is_fork, _one_at_a_time = _have_run, threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
