@@ -130,19 +130,23 @@ class RejectedItems:
         """One entry for each replica; replicas that share their sets give the same object."""
         distinct = list({id(one): one for one in sets}.values())
         places = {id(one): place for place, one in enumerate(distinct)}
-        self._sets = ItemSets.stacked(distinct) if len(distinct) > 1 else distinct[0]
+        self.sets = ItemSets.stacked(distinct) if len(distinct) > 1 else distinct[0]
+        """Of all replicas; see `rows`."""
         self._distinct = distinct
         rows_before = [places[id(one)] * one.n_users for one in sets]
-        self._rows_before = torch.tensor(rows_before, device=self._sets.keys.device)[:, None]  # [replicas, 1]
+        self._rows_before = torch.tensor(rows_before, device=self.sets.keys.device)[:, None]  # [replicas, 1]
+
+    def rows(self, users: Tensor) -> Tensor:
+        """Which of `sets` are those of these users, `[replicas, rows, …]`."""
+        return users + self._rows_before.view(-1, *[1] * (users.dim() - 1))
 
     def draw_outside(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:
         """See `ItemSets.draw_outside`; each replica outside its own sets."""
-        return self._sets.draw_outside(users + self._rows_before, n, stream)
+        return self.sets.draw_outside(self.rows(users), n, stream)
 
     def contains(self, users: Tensor, items: Tensor) -> Tensor:
         """Is the item in the user's set? `[replicas, rows, …]` of the same shape, each replica in its own sets."""
-        before = self._rows_before.view(-1, *[1] * (users.dim() - 1))
-        return self._sets.contains(users + before, items)
+        return self.sets.contains(self.rows(users), items)
 
     def check_room(self, what: str) -> None:
         """Every user must leave at least one item outside."""

@@ -64,6 +64,10 @@ class ReplicaStream:
         self.count_call()
         return _mix(call_keys[:, None] + (positions + 1) * _GOLDEN).view(-1, *shape)
 
+    def fractions(self, *shape: int) -> Tensor:
+        """Numbers from [0, 1), float64 `[replicas, *shape]`, all 53 bits of them random."""
+        return _shift_right(self.bits(*shape), 11).double() * 2.0**-53
+
     @property
     def keys_and_calls(self) -> tuple[Tensor, Tensor]:
         """All that the numbers of the next call are made of, for kernels that make them; `count_call` afterwards."""

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from pspns.candidate_scores import candidate_scores
 from pspns.data.interactions import Ints
 from pspns.data.split import Pairs
 from pspns.global_svd import GlobalSvd
@@ -93,6 +94,7 @@ class SharedWorld(Ground):
     """What a sampler may know: the ground all replicas of a loop share, and what each of them may not draw."""
 
     rejected: RejectedItems
+    embedding_size: int
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class PositiveBatch:
     pair_ids: Tensor  # [replicas, rows] places in PositivePairs, for methods that keep a history per pair
     weights: Tensor  # [replicas, rows] pair weight × user weight
     live: Tensor  # [replicas, rows] 1 or 0
+    epochs: Tensor  # [replicas] epochs that ended before this step
 
 
 @dataclass(frozen=True)
@@ -128,10 +131,11 @@ class ModelView:
 
     base: Embeddings  # the parameters (layer 0), which the L2 term holds small
     final: Embeddings  # what scores are made of; for matrix factorisation the same object
+    layers: Sequence[Embeddings] = ()  # each layer, from 0 on, whose mean is final; only for samplers that read them
 
     def score(self, users: Tensor, items: Tensor) -> Tensor:
-        """Scores of `[replicas, rows]` users for `[replicas, rows, n]` items."""
-        return (take(self.final.users, users)[..., None, :] * take(self.final.items, items)).sum(-1)
+        """Scores of `[replicas, rows]` users for `[replicas, rows, n]` items, without gradient: to choose by."""
+        return candidate_scores(self.final.users, self.final.items, users, items)
 
 
 @dataclass(frozen=True)
@@ -141,26 +145,44 @@ class Negatives:
     items: Tensor | None = None  # [replicas, rows]
     embeddings: Tensor | None = None  # [replicas, rows, size] unset: those of the items
     base_embeddings: Tensor | None = None  # [replicas, rows, size]
+    row_losses: Tensor | None = None  # [replicas, rows] what the sampler adds to the loss of each row
 
 
 State = dict[str, Tensor]
 """All that a part must be given back to go on, to the bit, where it was."""
 
 
-Reads = Literal["nothing", "scores", "gradients"]
+def part_of(state: State, name: str) -> State:
+    """What is filed under a name: `name/key` → `key`."""
+    return {key.removeprefix(f"{name}/"): tensor for key, tensor in state.items() if key.startswith(f"{name}/")}
+
+
+Reads = Literal["nothing", "scores", "gradients", "layers"]
 
 
 class Sampler(Protocol):
     """A negative sampler at work."""
 
     reads: Reads
-    """What `sample` takes from the model: nothing; vectors of the batch's users and of any items, to choose by; or
-    anything, also to make vectors through which the loss's gradient must pass. The less it is, the faster a step."""
+    """What `sample` takes from the model: nothing; vectors of the batch's users and of any items, to choose by;
+    anything, also to make vectors or losses through which the gradient must pass; or, besides, each layer's vectors.
+    The less it is, the faster a step."""
 
     stays_on_device: bool
-    """Whether `sample` asks nothing of the host, so that a GPU may record it once and replay it."""
+    """Whether `sample` asks nothing of the host, so that a GPU may record it once and replay it. Tensors that it keeps
+    must then be changed in place."""
+
+    follows_epochs: bool
+    """Whether `end_epoch` is to be called."""
 
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives: ...
+
+    def end_epoch(self, replicas: Sequence[int], model: ModelView) -> None:
+        """These replicas (places on the axis) have just ended an epoch; the model is as their next batch finds it."""
+
+    def parameters(self) -> dict[str, Tensor]:
+        """What a step's gradient changes beside the model, by the same Adam, `[replicas, …]`; needs `reads` gradients
+        or layers."""
 
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""

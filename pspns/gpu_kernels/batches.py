@@ -7,8 +7,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pspns.shapes import PositiveBatch
-
 ROWS_AT_ONCE = 64
 
 
@@ -20,8 +18,8 @@ def look_up(
     items: Tensor,
     weights: Tensor,
     visits_up_to: Tensor | None,
-) -> PositiveBatch:
-    """The batch of `[replicas, rows]` visits, −1 being a dead row, which is filled with its replica's first visit.
+) -> tuple[Tensor, ...]:
+    """Users, items, places of pairs, weights and live of `[replicas, rows]` visits, −1 being a dead row, which is filled with its replica's first visit.
 
     `users`, `items` and `weights` are all worlds' pairs; `first_visits` and `pairs_before` `[replicas, 1]` tell where a
     replica's begin. Visit v belongs to the first pair whose running total `visits_up_to` exceeds v; unset: to pair v.
@@ -33,7 +31,7 @@ def look_up(
         visits, first_visits, pairs_before, users, items, weights, visits_up_to, len(users), *numbers, *factors, n_rows,
         HAS_COPIES=visits_up_to is not None, ROWS=ROWS_AT_ONCE, num_warps=2,
     )  # fmt: skip
-    return PositiveBatch(*numbers, *factors)
+    return *numbers, *factors
 
 
 @triton.jit  # type: ignore[untyped-decorator]

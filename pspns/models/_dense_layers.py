@@ -26,8 +26,17 @@ SHARED_BYTES = 200_000  # of the largest program; an H100 or H200 has 232,448
 class DenseLayers:
     """The operator of `_propagation`; with one piece instead of two, what is multiplied is rounded to 11 bits."""
 
-    def __init__(self, weights: sparse.csr_array, layers: int, device: torch.device, pieces: int = 2):
-        self._layers, self._pieces = layers, pieces
+    def __init__(
+        self,
+        weights: sparse.csr_array,
+        layers: int,
+        device: torch.device,
+        pieces: int = 2,
+        *,
+        with_first: bool = True,
+    ):
+        """Without the first layer, the mean begins at layer 1."""
+        self._layers, self._pieces, self._with_first = layers, pieces, with_first
         self._n_users, self._n_items = weights.shape
         self._first_item = _filled_up(self._n_users, ROWS_AT_ONCE)  # items' rows follow users'
         self._n_rows = self._first_item + _filled_up(self._n_items, ROWS_AT_ONCE)
@@ -65,8 +74,8 @@ class DenseLayers:
         for layer in range(1, self._layers + 1):
             _pass_on[(self._n_rows // rows * (width // columns),)](
                 self._matrices, self._scale, largest, tables, layer, users, items, *means, *sizes,
-                N_LAYERS=self._layers, IS_LAST=layer == self._layers, PIECES=self._pieces,
-                ROWS=rows, COLUMNS=columns, INNER=64, STAGES=stages, num_warps=warps,
+                N_LAYERS=self._layers, IS_LAST=layer == self._layers, N_FIRST=int(self._with_first),
+                PIECES=self._pieces, ROWS=rows, COLUMNS=columns, INNER=64, STAGES=stages, num_warps=warps,
             )  # fmt: skip
         return means
 
@@ -110,7 +119,7 @@ def _split(  # type: ignore[no-untyped-def]
 def _pass_on(  # type: ignore[no-untyped-def]
     matrices, scale, largest, tables, layer, users, items, user_means, item_means,
     n_users, n_items, first_item, n_rows, n_columns, width,
-    N_LAYERS: tl.constexpr, IS_LAST: tl.constexpr, PIECES: tl.constexpr,
+    N_LAYERS: tl.constexpr, IS_LAST: tl.constexpr, N_FIRST: tl.constexpr, PIECES: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """One block of the next layer; of the last one, of the mean over layers."""
@@ -150,12 +159,12 @@ def _pass_on(  # type: ignore[no-untyped-def]
         is_column = (columns < n_columns)[None, :]
         if to_items:
             is_place = (row + rows < n_items)[:, None] & is_column
-            first = tl.load(items + places, mask=is_place)
-            tl.store(item_means + places, (first + later) / (N_LAYERS + 1), mask=is_place)
+            first = tl.load(items + places, mask=is_place) * N_FIRST
+            tl.store(item_means + places, (first + later) / (N_LAYERS + N_FIRST), mask=is_place)
         else:
             is_place = (row + rows < n_users)[:, None] & is_column
-            first = tl.load(users + places, mask=is_place)
-            tl.store(user_means + places, (first + later) / (N_LAYERS + 1), mask=is_place)
+            first = tl.load(users + places, mask=is_place) * N_FIRST
+            tl.store(user_means + places, (first + later) / (N_LAYERS + N_FIRST), mask=is_place)
     else:
         into = tables + layer * PIECES * table_size
         _store_pieces(values * row_scale * row_scale, into, node + rows, columns, n_rows, width, PIECES)

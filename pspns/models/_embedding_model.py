@@ -17,7 +17,7 @@ Starts = Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 
 class EmbeddingModel(nn.Module):
-    """Plain embeddings; a model that passes messages overrides `propagate`."""
+    """Plain embeddings; a model that passes messages overrides what propagates and pulls back."""
 
     def __init__(self, starts: Starts, device: torch.device):
         super().__init__()
@@ -28,6 +28,11 @@ class EmbeddingModel(nn.Module):
     def propagate(self) -> ModelView:
         base = Embeddings(self.users, self.items)
         return ModelView(base=base, final=base)
+
+    def propagate_layers(self) -> ModelView:
+        """The same with each layer by itself; here there is one."""
+        base = Embeddings(self.users, self.items)
+        return ModelView(base=base, final=base, layers=(base,))
 
     def pull_back(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         """The parameters' gradient, given that of the final vectors."""

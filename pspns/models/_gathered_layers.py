@@ -25,8 +25,11 @@ class GatheredLayers:
         layers: int,
         device: torch.device,
         table_dtype: torch.dtype = torch.float32,
+        *,
+        with_first: bool = True,
     ):
-        self._layers = layers
+        """Without the first layer, the mean begins at layer 1."""
+        self._layers, self._n_first = layers, int(with_first)
         self._table_dtype = table_dtype
         user_scale, item_scale = degree_scales(weights)
         self._to_users = _Side(weights, user_scale, device)
@@ -46,8 +49,8 @@ class GatheredLayers:
             self._to_users.gather(item_tables[layer - 1], into=user_tables[layer])
             self._to_items.gather(user_tables[layer - 1], into=item_tables[layer])
         return (
-            self._to_users.mean_with_last(item_tables[-1], users, user_tables),
-            self._to_items.mean_with_last(user_tables[-1], items, item_tables),
+            self._to_users.mean_with_last(item_tables[-1], users, user_tables, self._n_first),
+            self._to_items.mean_with_last(user_tables[-1], items, item_tables, self._n_first),
         )
 
 
@@ -70,16 +73,16 @@ class _Side:
 
     def gather(self, table: Tensor, into: Tensor) -> None:
         """The next layer, as the other side reads it."""
-        self._launch(table, into, into, into, n_between=0, is_last=False)
+        self._launch(table, into, into, into, n_first=0, n_between=0, is_last=False)
 
-    def mean_with_last(self, table: Tensor, first: Tensor, tables: Tensor) -> Tensor:
-        """The mean of layer 0, the layers in between, and the last one, which is gathered here."""
+    def mean_with_last(self, table: Tensor, first: Tensor, tables: Tensor, n_first: int) -> Tensor:
+        """The mean of layer 0 (if `n_first` is 1), the layers in between, and the last one, which is gathered here."""
         mean = torch.empty_like(first)
-        self._launch(table, mean, first, tables, n_between=len(tables) - 1, is_last=True)
+        self._launch(table, mean, first, tables, n_first=n_first, n_between=len(tables) - 1, is_last=True)
         return mean
 
     def _launch(
-        self, table: Tensor, into: Tensor, first: Tensor, tables: Tensor, *, n_between: int, is_last: bool
+        self, table: Tensor, into: Tensor, first: Tensor, tables: Tensor, *, n_first: int, n_between: int, is_last: bool
     ) -> None:
         n_rows, n_columns = into.shape
         # Few columns leave few programs, so each must have many rows on the way; many columns hide the waiting.
@@ -89,15 +92,15 @@ class _Side:
         grid = (n_rows, triton.cdiv(n_columns, columns))
         _gather[grid](
             self._starts, self._neighbours, self._weights, self._scale, self._order, table, into, first, tables,
-            n_columns, n_rows * n_columns, HAS_WEIGHTS=self._weights is not None, IS_LAST=is_last, N_BETWEEN=n_between,
-            EDGES=edges, COLUMNS=columns, num_warps=warps,
+            n_columns, n_rows * n_columns, HAS_WEIGHTS=self._weights is not None, IS_LAST=is_last, N_FIRST=n_first,
+            N_BETWEEN=n_between, EDGES=edges, COLUMNS=columns, num_warps=warps,
         )  # fmt: skip
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _gather(  # type: ignore[no-untyped-def]
     starts, neighbours, weights, scale, order, table, into, first, tables, n_columns, table_size,
-    HAS_WEIGHTS: tl.constexpr, IS_LAST: tl.constexpr, N_BETWEEN: tl.constexpr,
+    HAS_WEIGHTS: tl.constexpr, IS_LAST: tl.constexpr, N_FIRST: tl.constexpr, N_BETWEEN: tl.constexpr,
     EDGES: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """One row of the result, one block of its columns."""
@@ -126,7 +129,7 @@ def _gather(  # type: ignore[no-untyped-def]
             between += tl.load(tables + of_layer, mask=is_column).to(tl.float32)
         # A node without edges has scale 0, and nothing in between.
         between = tl.where(row_scale > 0, between / row_scale, 0.0)
-        mean = (tl.load(first + places, mask=is_column) + between + layer) / (N_BETWEEN + 2)
-        tl.store(into + places, mean, mask=is_column)
+        total_of_layers = tl.load(first + places, mask=is_column) * N_FIRST + between + layer
+        tl.store(into + places, total_of_layers / (N_FIRST + N_BETWEEN + 1), mask=is_column)
     else:
         tl.store(into + places, (layer * row_scale).to(into.dtype.element_ty), mask=is_column)

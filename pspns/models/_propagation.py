@@ -1,7 +1,8 @@
 """Message passing without weights: each layer averages neighbours symmetrically, the result is the mean of all layers.
 
 The operator is (1 / (L+1)) Σ_l Ã^l with Ã = D^-½ A D^-½ over users and items together. It is symmetric, so the
-gradient passes back through the very same operator, as often as one likes.
+gradient passes back through the very same operator, as often as one likes. So is the mean without layer 0, which for
+one layer is Ã itself.
 """
 
 from __future__ import annotations
@@ -58,13 +59,20 @@ class SparseLayers:
     """One sparse product for each layer and side, for all replicas at once; the plain form, and the one on the CPU."""
 
     def __init__(
-        self, weights: sparse.csr_array, layers: int, device: torch.device, dtype: torch.dtype = torch.float32
+        self,
+        weights: sparse.csr_array,
+        layers: int,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        *,
+        with_first: bool = True,
     ):
+        """Without the first layer, the mean begins at layer 1."""
         user_scale, item_scale = degree_scales(weights)
         normalised = sparse.csr_array(sparse.diags_array(user_scale) @ weights @ sparse.diags_array(item_scale))
         self._to_users = to_torch(normalised, device, dtype)
         self._to_items = to_torch(sparse.csr_array(normalised.T), device, dtype)
-        self._layers = layers
+        self._layers, self._with_first = layers, with_first
 
     def apply(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         n_columns = users.shape[1]
@@ -74,34 +82,42 @@ class SparseLayers:
         # the last one also divides.
         user_sum, item_sum = users, items
         for layer in range(1, self._layers + 1):
-            share = 1.0 if layer < self._layers else 1 / (self._layers + 1)
+            is_last = layer == self._layers
+            share = 1 / (self._layers + self._with_first) if is_last else 1.0
+            added = share if self._with_first or not is_last else 0.0
             user_sum, item_sum = (
-                torch.addmm(users, self._to_users, item_sum, beta=share, alpha=share),
-                torch.addmm(items, self._to_items, user_sum, beta=share, alpha=share),
+                torch.addmm(users, self._to_users, item_sum, beta=added, alpha=share),
+                torch.addmm(items, self._to_items, user_sum, beta=added, alpha=share),
             )
         if n_columns < LEAST_COLUMNS or not self._layers:
             return user_sum[:, :n_columns].clone(), item_sum[:, :n_columns].clone()
         return user_sum, item_sum
 
 
-def best_operator(weights: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool = False) -> MeanOfLayers:
-    """The fastest form for this graph on this device; only `mixed` may round by more than float32 does."""
+def best_operator(
+    weights: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool = False, with_first: bool = True
+) -> MeanOfLayers:
+    """The fastest form for this graph on this device; only `mixed` may round by more than float32 does.
+
+    Without the first layer, the mean begins at layer 1.
+    """
     device = memory.device
     if device.type == "cpu" or not gpu_kernels.are_there():
-        return SparseLayers(weights, layers, device)
+        return SparseLayers(weights, layers, device, with_first=with_first)
     from pspns.models._dense_layers import DenseLayers
     from pspns.models._gathered_layers import GatheredLayers
 
     if layers and _dense_is_faster(weights, memory) and DenseLayers.runs_on(device):
-        return DenseLayers(weights, layers, device, pieces=1 if mixed else 2)
-    return GatheredLayers(weights, layers, device, table_dtype=torch.bfloat16 if mixed else torch.float32)
+        return DenseLayers(weights, layers, device, pieces=1 if mixed else 2, with_first=with_first)
+    table_dtype = torch.bfloat16 if mixed else torch.float32
+    return GatheredLayers(weights, layers, device, table_dtype=table_dtype, with_first=with_first)
 
 
 def _dense_is_faster(weights: sparse.csr_array, memory: MemoryBudget) -> bool:
     """Also: does it fit, and are all weights exact in 16 bits?"""
     n_cells = math.prod(weights.shape)
-    # 16 bits both ways round, and once more while they are made; a run has up to three operators: one for training, one
-    # for what is kept, one for who is folded in.
-    fits = memory.limit is None or 3 * 6 * n_cells < memory.limit
+    # 16 bits both ways round, and once more while they are made; a run has up to four operators: one for training, one
+    # for what is kept, one for who is folded in, one for samplers that read layers.
+    fits = memory.limit is None or 4 * 6 * n_cells < memory.limit
     is_dense = bool(weights.nnz > DENSE_FROM * n_cells)
     return fits and is_dense and bool((weights.data.astype(np.float16) == weights.data).all())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -44,11 +46,33 @@ class LightGcn:
         if trainer.settings.precision == "mixed":
             rounded = best_operator(edges, self.layers, world.memory, mixed=True)
         fold = ItemsOfNewUsers(edges, self.layers, world.memory) if self.layers else None
+        by_layers = LayerByLayer(edges, self.layers, world.memory, mixed=trainer.settings.precision == "mixed")
         return trainer.train(
-            lambda starts, device: GraphModel(starts, device, rounded, exact, fold), self.embedding_size
+            lambda starts, device: GraphModel(starts, device, rounded, exact, fold, by_layers), self.embedding_size
         )
 
     scorer = DotProduct
+
+
+class LayerByLayer:
+    """Each layer by itself, for samplers that read them; made when first asked for."""
+
+    def __init__(self, edges: sparse.csr_array, layers: int, memory: MemoryBudget, *, mixed: bool = False):
+        self._edges, self._layers, self._memory, self._mixed = edges, layers, memory, mixed
+
+    @cached_property
+    def _next_layer(self) -> MeanOfLayers:
+        return best_operator(self._edges, 1, self._memory, mixed=self._mixed, with_first=False)
+
+    def view(self, base: Embeddings) -> ModelView:
+        layers = [base]
+        for _ in range(self._layers):
+            layers.append(Embeddings(*propagate(self._next_layer, layers[-1].users, layers[-1].items)))
+        users, items = (
+            functools.reduce(torch.add, (getattr(layer, side) for layer in layers)) / len(layers)
+            for side in ("users", "items")
+        )
+        return ModelView(base=base, final=Embeddings(users, items), layers=layers)
 
 
 class ItemsOfNewUsers:
@@ -76,15 +100,21 @@ class GraphModel(EmbeddingModel):
         operator: MeanOfLayers,
         exact: MeanOfLayers | None = None,
         fold: ItemsOfNewUsers | None = None,
+        by_layers: LayerByLayer | None = None,
     ):
         super().__init__(starts, device)
         self._operator = operator
         self._exact = exact or operator
         self._fold = fold
+        self._by_layers = by_layers
 
     def propagate(self) -> ModelView:
         users, items = propagate(self._operator, self.users, self.items)
         return ModelView(base=Embeddings(self.users, self.items), final=Embeddings(users, items))
+
+    def propagate_layers(self) -> ModelView:
+        assert self._by_layers, "a model for samplers that read layers is made with them"
+        return self._by_layers.view(Embeddings(self.users, self.items))
 
     def pull_back(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         return propagate(self._operator, users, items)  # the operator is symmetric

@@ -56,6 +56,7 @@ class Epochs:
         self._orders: list[tuple[int, Tensor]] = [(-1, torch.empty(0)) for _ in seeds]  # (epoch, its batches)
         self._ahead = torch.empty(STEPS_AHEAD, len(seeds), self._rows, dtype=torch.int64, device=device)
         self._visits = torch.empty(len(seeds), self._rows, dtype=torch.int64, device=device)
+        self._epochs_ended = torch.zeros(len(seeds), dtype=torch.int64, device=device)
         self._first_ahead: int | None = None  # the step whose batch lies first in `_ahead`
         self.step = 0
         """Batches handed out so far."""
@@ -73,12 +74,18 @@ class Epochs:
         self.advance()
         return self.batch()
 
-    def advance(self) -> None:
-        """Go to the next batch; what needs the host is here, the rest in `batch`."""
-        if self._first_ahead is None or self.step >= self._first_ahead + STEPS_AHEAD:
+    def advance(self) -> list[int]:
+        """Go to the next batch: what needs the host is here, the rest in `batch`. Whose epoch ended before it?"""
+        is_sought = self._first_ahead is None
+        if is_sought or self.step >= (self._first_ahead or 0) + STEPS_AHEAD:
             self._lay_out()
         self._visits.copy_(self._ahead[self.step - (self._first_ahead or 0)])
+        ended = [place for place in range(self.n_replicas) if self.step and self.step % self._n_batches(place) == 0]
+        if ended or is_sought:
+            epochs = [self.step // self._n_batches(place) for place in range(self.n_replicas)]
+            self._epochs_ended.copy_(torch.tensor(epochs))
         self.step += 1
+        return ended
 
     def batch(self) -> PositiveBatch:
         """The present batch; work for the device alone."""
@@ -98,26 +105,29 @@ class Epochs:
             pair_ids=pair_ids - self._pairs_before,
             weights=self._weights[pair_ids],
             live=(self._visits >= 0).float(),
+            epochs=self._epochs_ended,
         )
 
     def _batch_on_cpu(self) -> PositiveBatch:
         from pspns.kernels.batches import look_up  # waits for numba, which a GPU does not need
 
-        found = PositiveBatch(*(torch.empty_like(self._visits, dtype=dtype) for dtype in COLUMN_TYPES))
+        found = [torch.empty_like(self._visits, dtype=dtype) for dtype in COLUMN_TYPES]
         visits_up_to = self._visits_up_to if self._has_copies else self._visits_up_to[:0]
         given = (
             self._visits, self._first_visits, self._pairs_before, self._users, self._items, self._weights, visits_up_to,
         )  # fmt: skip
-        look_up(*(tensor.numpy() for tensor in (*given, *vars(found).values())))
-        return found
+        look_up(*(tensor.numpy() for tensor in (*given, *found)))
+        users, items, pair_ids, weights, live = found
+        return PositiveBatch(users, items, pair_ids, weights, live, self._epochs_ended)
 
     def _batch_on_gpu(self) -> PositiveBatch:
         from pspns.gpu_kernels.batches import look_up
 
-        return look_up(
+        users, items, pair_ids, weights, live = look_up(
             self._visits, self._first_visits, self._pairs_before, self._users, self._items, self._weights,
             self._visits_up_to if self._has_copies else None,
         )  # fmt: skip
+        return PositiveBatch(users, items, pair_ids, weights, live, self._epochs_ended)
 
     def seek(self, step: int) -> None:
         """Go on as if this many batches had been handed out."""
@@ -132,6 +142,7 @@ class Epochs:
         self._first_visits, self._pairs_before = self._first_visits[replicas], self._pairs_before[replicas]
         self._ahead = self._ahead[:, replicas].contiguous()
         self._visits = self._visits[replicas]
+        self._epochs_ended = self._epochs_ended[replicas]
 
     def _n_batches(self, place: int) -> int:
         return -(-self._n_visits[place] // self._batch_size)

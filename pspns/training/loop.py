@@ -13,11 +13,11 @@ from torch import Tensor
 from pspns import gpu_kernels
 from pspns.item_sets import RejectedItems
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Sampler, State
+from pspns.shapes import Sampler, State, part_of
 from pspns.training.checkpoint import Checkpoint, Checkpoints
 from pspns.training.epochs import Epochs
 from pspns.training.objective import Loss
-from pspns.training.plain_step import PlainStep, part_of
+from pspns.training.plain_step import PlainStep
 from pspns.training.recorded_step import RecordedStep
 from pspns.training.stopping import EarlyStopping, Evaluation
 
@@ -74,7 +74,9 @@ class Loop:
         """Train to the end; afterwards the model holds each replica at the state `stopping` kept."""
         saved_at = time.monotonic()
         while self.step < last_step and self._stopping.alive:
-            self._epochs.advance()
+            ended = self._epochs.advance()
+            if ended and self._sampler.follows_epochs:
+                self._end_epoch(ended)
             (self._recorded or self._take_step)()
             self.step += 1
             evaluation = self._look() if self.step % interval == 0 or self.step == last_step else None
@@ -91,6 +93,11 @@ class Loop:
 
     def _take_step(self) -> None:
         self._loss_sum += self._step.take(self._epochs.batch())
+
+    def _end_epoch(self, replicas: list[int]) -> None:
+        self._step.settle()
+        with torch.no_grad():
+            self._sampler.end_epoch(replicas, self._model.propagate())
 
     def _look(self) -> Evaluation:
         self._step.settle()
@@ -132,9 +139,9 @@ class Loop:
         state = {name: tensor.to(device) for name, tensor in checkpoint.tensors.items()}
         self._keep(torch.tensor(notes["stopping"]["alive"], dtype=torch.int64, device=device))
         self._model.restore(part_of(state, "model"))
-        self._step.load_state(part_of(state, "adam"))
-        self._stopping.load(part_of(state, "stopping"), notes["stopping"])
         self._sampler.load_state(part_of(state, "sampler"))
+        self._step.load_state(part_of(state, "adam"))  # after those whose tables it moves
+        self._stopping.load(part_of(state, "stopping"), notes["stopping"])
         self._loss_sum = state["loop/loss_sum"]
         self.step, self._looked_at = checkpoint.step, notes["looked_at"]
         self._epochs.seek(self.step)
@@ -142,7 +149,7 @@ class Loop:
 
 def _step_for(model: EmbeddingModel, sampler: Sampler) -> type[PlainStep | CpuStep | GpuStep]:
     """The fastest form for this device and sampler."""
-    if sampler.reads == "gradients" or (model.users.is_cuda and not gpu_kernels.are_there()):
+    if sampler.reads in ("gradients", "layers") or (model.users.is_cuda and not gpu_kernels.are_there()):
         return PlainStep
     # Each waits for the compiler of its device, which the other does not need.
     if model.users.is_cuda:

@@ -27,6 +27,8 @@ def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss
         base = take(model.base.users, batch.users), *base_items
 
     row_losses = loss((users * positive).sum(-1), (users * negative).sum(-1))  # [replicas, rows]
+    if negatives.row_losses is not None:
+        row_losses = row_losses + negatives.row_losses
     squares = sum(vectors.square().sum(-1) for vectors in base)
     weight = l2[:, None] if isinstance(l2, Tensor) else l2
     live = batch.live.sum(-1)  # [replicas]

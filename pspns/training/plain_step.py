@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import PositiveBatch, Sampler, State
+from pspns.shapes import PositiveBatch, Sampler, State, part_of
 from pspns.training.objective import Loss, objective
+
+OF_SAMPLER = "sampler-"  # before the names of what the sampler learns
 
 
 class PlainStep:
@@ -19,11 +21,12 @@ class PlainStep:
         on_gpu = model.users.is_cuda
         # On the CPU the fused form rounds the last numbers of a table otherwise, unless they fill a register of 16.
         fused = on_gpu or model.users.shape[-1] % 16 == 0
-        self._optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate, fused=fused, capturable=on_gpu)
+        learned = list(self._learned().values())
+        self._optimiser = torch.optim.Adam(learned, lr=learning_rate, fused=fused, capturable=on_gpu)
 
     def take(self, batch: PositiveBatch) -> Tensor:
         """Take the step; what it made smaller, `[replicas]`."""
-        view = self._model.propagate()
+        view = self._model.propagate_layers() if self._sampler.reads == "layers" else self._model.propagate()
         negatives = self._sampler.sample(batch, view)
         values = objective(batch, negatives, view, self._loss, self._l2)
         self._optimiser.zero_grad()
@@ -35,35 +38,44 @@ class PlainStep:
         """Have every row at the present step; here it always is."""
 
     def keep(self, replicas: Tensor) -> None:
-        """Only these replicas go on (indices into the present ones)."""
-        moments = [
-            {name: value[:, replicas].contiguous() if value.dim() else value for name, value in state.items()}
-            for state in self._moments().values()
-        ]
+        """Only these replicas go on (indices into the present ones); the sampler must have kept its own."""
+        moments = {
+            learned: {
+                name: value.index_select(0 if learned.startswith(OF_SAMPLER) else 1, replicas) if value.dim() else value
+                for name, value in state.items()
+            }
+            for learned, state in self._moments.items()
+        }
         self._l2 = self._l2[replicas]
         self._model.keep(replicas)
         self._continue_from(moments)
 
     def state(self) -> State:
-        return {f"{table}/{name}": value for table, state in self._moments().items() for name, value in state.items()}
+        return {f"{learned}/{name}": value for learned, state in self._moments.items() for name, value in state.items()}
 
     def load_state(self, state: State) -> None:
-        """Go on with a model that has been restored."""
-        names = [name for name, _ in self._model.named_parameters()]
-        self._continue_from([part_of(state, name) for name in names])
+        """Go on with a model and a sampler that have been restored."""
+        self._continue_from({learned: part_of(state, learned) for learned in self._learned()})
 
+    def _learned(self) -> dict[str, Tensor]:
+        """What Adam changes: the model's tables, `[nodes, replicas, size]`, and the sampler's own, replicas first."""
+        own = self._sampler.parameters()
+        return dict(self._model.named_parameters()) | {f"{OF_SAMPLER}{name}": value for name, value in own.items()}
+
+    @property
     def _moments(self) -> dict[str, State]:
-        """Of each table; none before the first step."""
-        return {name: self._optimiser.state.get(parameter, {}) for name, parameter in self._model.named_parameters()}
-
-    def _continue_from(self, moments: list[State]) -> None:
+        """None before the first step."""
         (group,) = self._optimiser.param_groups
-        group["params"] = list(self._model.parameters())
+        names = self._learned()
+        return {
+            name: self._optimiser.state.get(parameter, {})
+            for name, parameter in zip(names, group["params"], strict=True)
+        }
+
+    def _continue_from(self, moments: dict[str, State]) -> None:
+        (group,) = self._optimiser.param_groups
+        learned = self._learned()
+        group["params"] = list(learned.values())
         self._optimiser.state.clear()
-        for parameter, state in zip(group["params"], moments, strict=True):
-            self._optimiser.state[parameter] = state
-
-
-def part_of(state: State, name: str) -> State:
-    """What is filed under a name: `name/key` → `key`."""
-    return {key.removeprefix(f"{name}/"): tensor for key, tensor in state.items() if key.startswith(f"{name}/")}
+        for name, parameter in learned.items():
+            self._optimiser.state[parameter] = moments[name]

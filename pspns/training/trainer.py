@@ -75,6 +75,7 @@ class Trainer:
             ground.memory,
             svd=ground.svd,
             rejected=rejected,
+            embedding_size=size,
         )
         stopping = EarlyStopping(model, self.settings, self.select_by, [member.validate for member, _ in replicas])
         loop = Loop(

@@ -7,9 +7,8 @@ from typing import Generic, Protocol, TypeVar
 from torch import Tensor
 
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import PositiveBatch, Sampler, State
+from pspns.shapes import PositiveBatch, Sampler, State, part_of
 from pspns.training.objective import Loss
-from pspns.training.plain_step import part_of
 
 
 class TableAdam(Protocol):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from toy import CPU
 
 from pspns.components import find_part, part_names
 from pspns.data.split import Pairs
@@ -12,57 +11,106 @@ from pspns.item_sets import ItemSets, RejectedItems
 from pspns.memory import MemoryBudget
 from pspns.shapes import Embeddings, ModelView, PositiveBatch, SharedWorld
 
-N_USERS, N_ITEMS, SIZE, N_ROWS = 12, 9, 4, 64
+N_USERS, N_ITEMS, N_LAYERS, N_ROWS = 12, 9, 3, 64
+SIZE = N_ITEMS
 SEEDS = (3, 0, 8)
-# [sets, users, items] The second replica rejects more than train; the others share their sets. Everybody may be given
-# item 8, and user 0 no other.
+# [sets, users, items] The second replica rejects more than train; the others share their sets. User 0 may be given item 8
+# and no other; everybody else but user 1 may be given it too.
 OWNED = np.random.default_rng(0).random((2, N_USERS, N_ITEMS)) < 0.4
-OWNED[1] |= OWNED[0]
-OWNED[:, 0] = True
 OWNED[..., 8] = False
+OWNED[:, 0, :8] = True
+OWNED[:, 1] = np.arange(N_ITEMS) == 8
+OWNED[1] |= OWNED[0]
 TRAIN = Pairs(*np.nonzero(OWNED[0]))
 OWN_SETS = (0, 1, 0)
+BATCHES_AN_EPOCH = (2, 3, 2)  # the second replica has more pairs
+# Short of the defaults, so that a few batches reach all that a sampler does, and pools do not hold all there is.
+SETTINGS = {
+    "ahns": {"candidates": 2},
+    "dns": {"candidates": 2},
+    "dns-m-n": {"candidates": 4, "best": 2},
+    "irgan": {"warm_up": 1, "generator_batch": 5},
+    "srns": {"memory": 3, "fresh": 4, "warm_up": 2},
+}
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    return torch.device(request.param)
 
 
 @pytest.fixture(params=part_names("negatives"))
 def part(request):
-    return find_part("negatives", request.param)()
+    return find_part("negatives", request.param)(**SETTINGS.get(request.param, {}))
 
 
-def item_sets() -> list[ItemSets]:
-    return [ItemSets(N_USERS, N_ITEMS, Pairs(*np.nonzero(table))) for table in OWNED]
+def item_sets(device) -> list[ItemSets]:
+    return [ItemSets(N_USERS, N_ITEMS, Pairs(*np.nonzero(table)), device=device) for table in OWNED]
 
 
-def start(part, replicas=(0, 1, 2)):
-    """A sampler for some of the replicas, and what it may not draw."""
-    sets = item_sets()
-    rejected = RejectedItems([sets[OWN_SETS[replica]] for replica in replicas])
-    world = SharedWorld(N_USERS, N_ITEMS, TRAIN, 0, MemoryBudget(CPU), rejected=rejected)
-    return part.start(world, [SEEDS[replica] for replica in replicas]), rejected
+def make_world(rejected: RejectedItems, device) -> SharedWorld:
+    return SharedWorld(N_USERS, N_ITEMS, TRAIN, 0, MemoryBudget(device), rejected=rejected, embedding_size=SIZE)
 
 
-def make_batch(number: int, replicas=(0, 1, 2), n_rows: int = N_ROWS) -> PositiveBatch:
-    """The same rows for a replica whoever else is there."""
+def make_view(replicas, device, tables=None) -> ModelView:
+    """A model whose layers differ; `tables` makes one of `[nodes, 3, size]`, for a layer and a side."""
+    generator = torch.Generator().manual_seed(0)
+    tables = tables or (lambda n_nodes, layer: torch.randn(n_nodes, 3, SIZE, generator=generator))
+    layers = [
+        Embeddings(*(tables(n, layer)[:, list(replicas)].contiguous().to(device) for n in (N_USERS, N_ITEMS)))
+        for layer in range(N_LAYERS + 1)
+    ]
+    users, items = (sum(getattr(layer, side) for layer in layers) / len(layers) for side in ("users", "items"))
+    return ModelView(base=layers[0], final=Embeddings(users, items), layers=layers)
+
+
+def make_batch(number: int, replicas, device, n_rows: int = N_ROWS) -> PositiveBatch:
+    """The same rows for a replica whoever else is there; the last few only fill the block."""
     pairs = [np.random.default_rng([number, replica]).integers(len(TRAIN), size=n_rows) for replica in replicas]
     ids = torch.from_numpy(np.stack(pairs))
     users, items = (torch.from_numpy(values)[ids] for values in (TRAIN.users, TRAIN.items))
-    return PositiveBatch(users, items, ids, torch.ones(ids.shape), torch.ones(ids.shape))
+    live = torch.ones(ids.shape)
+    live[:, 60:] = 0
+    epochs = torch.tensor([number // BATCHES_AN_EPOCH[replica] for replica in replicas])
+    return PositiveBatch(*(part.to(device) for part in (users, items, ids, torch.ones(ids.shape), live, epochs)))
 
 
-def make_view(replicas=(0, 1, 2)) -> ModelView:
-    """A model whose propagated vectors are not its parameters."""
-    generator = torch.Generator().manual_seed(0)
-    base, final = (
-        Embeddings(*(torch.randn(n, 3, SIZE, generator=generator)[:, list(replicas)] for n in (N_USERS, N_ITEMS)))
-        for _ in range(2)
-    )
-    return ModelView(base=base, final=final)
+class Loop:
+    """A sampler for some of the replicas, told of batches and of the ends of epochs as the training loop does."""
 
+    def __init__(self, part, device, replicas=(0, 1, 2), seeds=SEEDS):
+        sets = item_sets(device)
+        self.rejected = RejectedItems([sets[OWN_SETS[replica]] for replica in replicas])
+        self.sampler = part.start(make_world(self.rejected, device), [seeds[replica] for replica in replicas])
+        self._device, self._replicas, self._number = device, list(replicas), 0
+        self.view = make_view(replicas, device)
 
-def drawn(sampler, number: int, replicas=(0, 1, 2), n_rows: int = N_ROWS) -> list[torch.Tensor]:
-    """All that a draw gives, replica first."""
-    found = sampler.sample(make_batch(number, replicas, n_rows), make_view(replicas))
-    return [values for values in (found.items, found.embeddings, found.base_embeddings) if values is not None]
+    def sample(self, n_rows=N_ROWS):
+        """The next batch and its negatives."""
+        number, self._number = self._number, self._number + 1
+        ended = [r for r, replica in enumerate(self._replicas) if number and number % BATCHES_AN_EPOCH[replica] == 0]
+        if ended and self.sampler.follows_epochs:
+            with torch.no_grad():
+                self.sampler.end_epoch(ended, self.view)
+        batch = make_batch(number, self._replicas, self._device, n_rows)
+        return batch, self.sampler.sample(batch, self.view)
+
+    def drawn(self, n_rows=N_ROWS) -> list[torch.Tensor]:
+        """All that a draw gives, replica first."""
+        found = self.sample(n_rows)[1]
+        return [values.detach() for values in vars(found).values() if values is not None]
+
+    def keep(self, places):
+        index = torch.tensor(places, device=self._device)
+        self.sampler.keep(index)
+        self.rejected.keep(index)  # which the loop does beside
+        self._replicas = [self._replicas[place] for place in places]
+        self.view = make_view(self._replicas, self._device)
+
+    def at(self, number: int):
+        self._number = number
+        return self
 
 
 def are_equal(one: list[torch.Tensor], two: list[torch.Tensor]) -> bool:
@@ -70,94 +118,135 @@ def are_equal(one: list[torch.Tensor], two: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.parametrize("n_rows", [1, N_ROWS])
-def test_gives_items_or_vectors_for_every_row(part, n_rows):
-    sampler, _ = start(part)
-    found = sampler.sample(make_batch(0, n_rows=n_rows), make_view())
-    assert found.items is not None or found.embeddings is not None
-    if found.items is not None:
-        assert found.items.shape == (3, n_rows)
-        assert found.items.dtype == torch.int64
-        assert ((found.items >= 0) & (found.items < N_ITEMS)).all()
-    # Vectors that are no item's come with what the L2 term is to hold small for them.
-    assert (found.embeddings is None) == (found.base_embeddings is None)
-    for vectors in (found.embeddings, found.base_embeddings):
-        assert vectors is None or vectors.shape == (3, n_rows, SIZE)
+def test_gives_items_or_vectors_for_every_row(part, device, n_rows):
+    loop = Loop(part, device)
+    for _ in range(7):
+        _, found = loop.sample(n_rows)
+        assert found.items is not None or found.embeddings is not None
+        if found.items is not None:
+            assert found.items.shape == (3, n_rows)
+            assert found.items.dtype == torch.int64
+            assert ((found.items >= 0) & (found.items < N_ITEMS)).all()
+        # Vectors that are no item's come with what the L2 term is to hold small for them.
+        assert (found.embeddings is None) == (found.base_embeddings is None)
+        for vectors in (found.embeddings, found.base_embeddings):
+            assert vectors is None or (vectors.shape == (3, n_rows, SIZE) and vectors.isfinite().all())
+        assert found.row_losses is None or (found.row_losses.shape == (3, n_rows) and found.row_losses.isfinite().all())
 
 
-def test_never_an_item_that_the_replica_rejects(part):
-    sampler, rejected = start(part)
-    for number in range(50):
-        batch = make_batch(number)
-        items = sampler.sample(batch, make_view()).items
-        if items is None:
-            pytest.skip("gives vectors that are no item's")
-        assert not rejected.contains(batch.users, items).any()
-        assert (items[batch.users == 0] == 8).all()
+def test_never_an_item_that_the_replica_rejects(part, device):
+    loop = Loop(part, device)
+    # Item i has the i-th unit vector in all layers, so that vectors, too, tell what items they are made of.
+    users = torch.randn(N_USERS, 3, SIZE, generator=torch.Generator().manual_seed(1))
+    loop.view = make_view(
+        range(3), device, lambda n, layer: users if n == N_USERS else torch.eye(N_ITEMS)[:, None].expand(-1, 3, -1)
+    )
+    seen = torch.zeros(N_ITEMS, dtype=torch.bool, device=device)
+    for _ in range(50):
+        batch, found = loop.sample()
+        shares = found.embeddings
+        if shares is None:
+            shares = torch.eye(N_ITEMS, device=device)[found.items]
+        shares = shares.detach().scatter(-1, batch.items[..., None], 0.0)  # of the row's own positive there may be some
+        rejected = loop.rejected.contains(
+            batch.users[..., None].expand_as(shares), torch.arange(N_ITEMS, device=device).expand_as(shares)
+        )
+        assert (shares[rejected] == 0).all()
+        assert (shares.sum(-1) > 0).all()
+        assert (shares[batch.users == 0][:, 8] > 0).all()  # who owns all but one gets that one
+        seen |= (shares > 0).flatten(0, -2).any(0)
+    assert seen.all()
 
 
-def test_the_same_seed_draws_the_same_and_another_does_not(part):
-    (one, _), (two, _) = start(part), start(part)
-    first = [drawn(one, number) for number in range(5)]
-    assert all(are_equal(found, drawn(two, number)) for number, found in enumerate(first))
-    other = part.start(SharedWorld(N_USERS, N_ITEMS, TRAIN, 0, MemoryBudget(CPU), rejected=start(part)[1]), [1, 2, 4])
-    assert not all(are_equal(found, drawn(other, number)) for number, found in enumerate(first))
+def test_the_same_seed_draws_the_same_and_another_does_not(part, device):
+    one, two, other = Loop(part, device), Loop(part, device), Loop(part, device, seeds=(1, 2, 4))
+    first = [one.drawn() for _ in range(7)]
+    assert all(are_equal(found, two.drawn()) for found in first)
+    assert not any(are_equal(found, other.drawn()) for found in first)
 
 
-def test_draws_anew_at_every_step(part):
-    sampler, _ = start(part)
-    assert not are_equal(drawn(sampler, 0), drawn(sampler, 0))
+def test_draws_anew_at_every_step(part, device):
+    loop = Loop(part, device)
+    assert not are_equal(loop.drawn(), loop.at(0).drawn())
 
 
 @pytest.mark.parametrize("replica", [0, 1, 2])
-def test_a_replica_draws_the_same_alone_and_in_company(part, replica):
-    (together, _), (alone, _) = start(part), start(part, [replica])
-    for number in range(5):
-        own = [values[[replica]] for values in drawn(together, number)]
-        assert are_equal(own, drawn(alone, number, [replica]))
+def test_a_replica_draws_the_same_alone_and_in_company(part, device, replica):
+    together, alone = Loop(part, device), Loop(part, device, [replica])
+    for _ in range(7):
+        own = [values[[replica]] for values in together.drawn()]
+        if device.type == "cpu":
+            assert are_equal(own, alone.drawn())
+        else:  # vectors may be summed in another order
+            torch.testing.assert_close(own, alone.drawn())
 
 
 @pytest.mark.parametrize("staying", [[1], [0, 2]])
-def test_replicas_that_stay_go_on_as_if_nobody_had_left(part, staying):
-    (whole, _), (smaller, rejected) = start(part), start(part)
-    for number in range(3):
-        drawn(whole, number), drawn(smaller, number)
-    smaller.keep(torch.tensor(staying))
-    rejected.keep(torch.tensor(staying))  # which the loop does beside
-    for number in range(3, 8):
-        own = [values[staying] for values in drawn(whole, number)]
-        assert are_equal(own, drawn(smaller, number, staying))
+def test_replicas_that_stay_go_on_as_if_nobody_had_left(part, device, staying):
+    whole, smaller = Loop(part, device), Loop(part, device)
+    for _ in range(5):
+        whole.drawn(), smaller.drawn()
+    smaller.keep(staying)
+    for _ in range(5):
+        own = [values[staying] for values in whole.drawn()]
+        torch.testing.assert_close(own, smaller.drawn(), rtol=0 if device.type == "cpu" else 1e-5, atol=0)
 
 
-def test_goes_on_from_a_state_with_the_same_draws(part):
-    sampler, _ = start(part)
-    for number in range(3):
-        drawn(sampler, number)
-    state = {name: tensor.clone() for name, tensor in sampler.state().items()}
-    following = [drawn(sampler, number) for number in range(3, 8)]
-    resumed, _ = start(part)
-    resumed.load_state(state)
-    assert all(are_equal(found, drawn(resumed, number)) for number, found in enumerate(following, start=3))
+def test_goes_on_from_a_state_with_the_same_draws(part, device):
+    loop = Loop(part, device)
+    for _ in range(5):  # into the middle of an epoch
+        loop.drawn()
+    state = {name: tensor.clone() for name, tensor in loop.sampler.state().items()}
+    following = [loop.drawn() for _ in range(5)]
+    resumed = Loop(part, device).at(5)
+    resumed.sampler.load_state(state)
+    assert all(are_equal(found, resumed.drawn()) for found in following)
     # A state is a copy: what happened since has not changed it, and going back works as well.
-    sampler.load_state(state)
-    assert all(are_equal(found, drawn(sampler, number)) for number, found in enumerate(following, start=3))
+    loop.sampler.load_state(state)
+    loop.at(5)
+    assert all(are_equal(found, loop.drawn()) for found in following)
 
 
-def test_a_state_is_no_window_on_the_sampler(part):
-    sampler, _ = start(part)
-    drawn(sampler, 0)
-    state = sampler.state()
+def test_a_state_is_no_window_on_the_sampler(part, device):
+    loop = Loop(part, device)
+    for _ in range(5):
+        loop.drawn()
+    state = loop.sampler.state()
     before = {name: tensor.clone() for name, tensor in state.items()}
-    drawn(sampler, 1)
+    for _ in range(5):
+        loop.drawn()
     assert state.keys() == before.keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in before.items())
 
 
-def test_says_whether_it_stays_on_the_device(part):
-    assert isinstance(start(part)[0].stays_on_device, bool)
+def test_no_gradient_passes_through_a_choice(part, device):
+    """Users are only chosen for; items get one where vectors are made of them, and none that did not take part."""
+    loop = Loop(part, device)
+    for _ in range(3):
+        loop.sample()
+    leaves = [table.requires_grad_() for layer in loop.view.layers for table in (layer.users, layer.items)]
+    users, items = (sum(getattr(layer, side) for layer in loop.view.layers) for side in ("users", "items"))
+    loop.view = ModelView(loop.view.base, Embeddings(users / 4, items / 4), loop.view.layers)
+    _, found = loop.sample()
+    if found.embeddings is None:
+        assert found.row_losses is None
+        return
+    found.embeddings.sum().backward()
+    assert all(table.grad is None for table in leaves[0::2])
+    assert all(table.grad is not None for table in leaves[1::2])
 
 
-def test_a_user_without_room_is_refused_at_the_start(part):
+def test_says_what_it_needs(part, device):
+    sampler = Loop(part, device).sampler
+    assert sampler.reads in ("nothing", "scores", "gradients", "layers")
+    assert isinstance(sampler.stays_on_device, bool)
+    assert isinstance(sampler.follows_epochs, bool)
+    # Only steps that follow the gradient can teach a sampler anything.
+    assert not sampler.parameters() or sampler.reads in ("gradients", "layers")
+
+
+def test_a_user_without_room_is_refused_at_the_start(part, device):
     everything = Pairs(np.zeros(N_ITEMS, np.int64), np.arange(N_ITEMS))
-    rejected = RejectedItems([item_sets()[0], ItemSets(N_USERS, N_ITEMS, TRAIN, everything)])
+    sets = [item_sets(device)[0], ItemSets(N_USERS, N_ITEMS, TRAIN, everything, device=device)]
     with pytest.raises(DataError, match=r"own all 9 items .* so no negative can be drawn for them"):
-        part.start(SharedWorld(N_USERS, N_ITEMS, TRAIN, 0, MemoryBudget(CPU), rejected=rejected), [0, 1])
+        part.start(make_world(RejectedItems(sets), device), [0, 1])

@@ -40,7 +40,14 @@ class Training:
             else EmbeddingModel(starts, GPU)
         )
         rejected = ItemSets(*shape, WORLD.train, device=GPU)
-        world = SharedWorld(*shape, WORLD.train, 0, MemoryBudget(GPU), rejected=RejectedItems([rejected] * N_REPLICAS))
+        world = SharedWorld(
+            *shape,
+            WORLD.train,
+            0,
+            MemoryBudget(GPU),
+            rejected=RejectedItems([rejected] * N_REPLICAS),
+            embedding_size=SIZE,
+        )
         self.sampler = UniformNegatives().start(world, range(N_REPLICAS))
         self.l2 = torch.tensor([0.0, 0.1, 1.0], device=GPU)
         self.step = make_step(self.model, self.sampler, loss, self.l2, 0.01)
@@ -55,7 +62,8 @@ class Training:
         live[0, 200:] = 0
         weights = self.rng.random((N_REPLICAS, N_ROWS), dtype=np.float32)[:n_replicas]
         parts = WORLD.train.users[pair_ids], WORLD.train.items[pair_ids], pair_ids, weights, live
-        return PositiveBatch(*(torch.from_numpy(part).to(GPU) for part in parts))
+        epochs = torch.zeros(n_replicas, dtype=torch.int64, device=GPU)
+        return PositiveBatch(*(torch.from_numpy(part).to(GPU) for part in parts), epochs)
 
     def tables(self):
         return [parameter.detach().clone() for parameter in self.model.parameters()]

@@ -33,6 +33,7 @@ def test_equals_a_loop_over_rows(loss, by_hand):
         pair_ids=torch.zeros(2, 3, dtype=torch.int64),
         weights=torch.tensor([[1.0, 2.0, 0.5], [3.0, 1.0, 7.0]]),
         live=torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]),
+        epochs=torch.zeros(2, dtype=torch.int64),
     )
     drawn = torch.tensor([[1, 2, 0], [0, 5, 3]])
     vectors = torch.stack([items[drawn[r], r] for r in range(2)])
@@ -53,7 +54,8 @@ def test_weight_two_equals_the_pair_listed_twice():
 
     def batch(numbers: list[int], weights: list[float]) -> PositiveBatch:
         rows = torch.tensor([numbers])
-        return PositiveBatch(torch.zeros_like(rows), rows, rows, torch.tensor([weights]), torch.ones(rows.shape))
+        alike, epochs = torch.ones(rows.shape), torch.zeros(1, dtype=torch.int64)
+        return PositiveBatch(torch.zeros_like(rows), rows, rows, torch.tensor([weights]), alike, epochs)
 
     def gradient(numbers: list[int], weights: list[float]) -> torch.Tensor:
         table = items.clone().requires_grad_()

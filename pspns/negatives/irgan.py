@@ -1,0 +1,206 @@
+"""IRGAN: negatives from a second model, the generator, which learns to give items that the recommender scores high.
+
+Rule: j ~ softmax over I ∖ P_u of g_uj / τ. After every epoch the generator g, an MF with item bias, goes through all
+users: 2 |P_u| items from q = (1 − λ) p + λ Uniform(P_u), p = softmax(g_u); it makes −mean[(p_j / q_j) ρ_j ln p_j]
+smaller, ρ_j = 2 σ(s_uj) − 1. What is judged is the recommender (the paper reports the generator)
+Cost: |I| · d a row, and |U| · |I| · d an epoch
+Paper: Wang et al. 2017, IRGAN: A Minimax Game for Unifying Generative and Discriminative Information Retrieval Models
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pspns.candidate_scores import candidate_scores
+from pspns.item_sets import ItemSets
+from pspns.negatives._checks import check_above_zero, check_least, check_share
+from pspns.negatives._stream_sampler import StreamSampler
+from pspns.rng import ReplicaStream
+from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, part_of
+
+SCORES_AT_ONCE = 1 << 25  # of the generator: rows times items
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedNegatives:
+    temperature: float = 0.2
+    """How evenly negatives are drawn from the generator (τ); large is uniform."""
+    positive_share: float = 0.2
+    """How many of the items that the generator learns from are the user's own (λ)."""
+    warm_up: int = 10
+    """Epochs with uniform negatives; then the generator starts as a copy of the recommender."""
+    generator_learning_rate: float = 1e-3
+    """Step size of the generator's Adam."""
+    generator_batch: int = 256
+    """Users in one step of the generator."""
+    owned_too: bool = False
+    """Let the user's own items be negatives, as the published code for recommendation does."""
+
+    def __post_init__(self) -> None:
+        check_above_zero(self, "temperature", "generator_learning_rate")
+        check_share(self, "positive_share")
+        check_least(self, warm_up=0, generator_batch=1)
+
+    def start(self, world: SharedWorld, seeds: Sequence[int]) -> GeneratingSampler:
+        return GeneratingSampler(world, seeds, self)
+
+
+class GeneratingSampler(StreamSampler):
+    follows_epochs = True
+    reads = "nothing"  # at an epoch's end it is shown the model
+
+    def __init__(self, world: SharedWorld, seeds: Sequence[int], settings: GeneratedNegatives):
+        super().__init__(world, seeds)
+        self._world, self._settings, self._seeds = world, settings, list(seeds)
+        self._train = ItemSets(world.n_users, world.n_items, world.train, device=world.device)
+        self._epochs = [0] * len(seeds)
+        self._generators: list[Generator | None] = [None] * len(seeds)
+
+    @torch.no_grad()
+    def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
+        items = self._rejected.draw_outside(batch.users, 1, self._stream).squeeze(-1)
+        fractions = self._stream.fractions(batch.users.shape[1])
+        rows = self._rejected.rows(batch.users)
+        for replica, generator in enumerate(self._generators):
+            if generator:
+                given = batch.users[replica], rows[replica], fractions[replica]
+                items[replica] = self._draw(generator, *given)
+        return Negatives(items=items)
+
+    def _draw(self, generator: Generator, users: Tensor, rows: Tensor, fractions: Tensor) -> Tensor:
+        at_once = max(1, SCORES_AT_ONCE // self._world.n_items)
+        drawn = []
+        for own, own_rows, own_fractions in zip(
+            *(torch.split(x, at_once) for x in (users, rows, fractions)), strict=True
+        ):
+            scores = generator.scores(own) / self._settings.temperature
+            if not self._settings.owned_too:
+                scores[self._rejected.sets.entries(own_rows)] = -torch.inf
+            drawn.append(draw_in_proportion(scores.softmax(-1), own_fractions[:, None]).squeeze(-1))
+        return torch.cat(drawn)
+
+    def end_epoch(self, replicas: Sequence[int], model: ModelView) -> None:
+        for replica in replicas:
+            self._epochs[replica] += 1
+            if self._epochs[replica] < self._settings.warm_up:
+                continue
+            own = Embeddings(*(table[:, [replica]].contiguous() for table in (model.final.users, model.final.items)))
+            generator = self._generators[replica] = self._generators[replica] or self._new_generator(replica, own)
+            generator.learn(own, self._train, self._settings.positive_share)
+
+    def _new_generator(self, replica: int, model: Embeddings) -> Generator:
+        tables = {
+            "users": model.users[:, 0],
+            "items": model.items[:, 0],
+            "bias": model.items.new_zeros(self._world.n_items),
+        }
+        return self._generator(replica, tables)
+
+    def _generator(self, replica: int, tables: State) -> Generator:
+        settings, stream = self._settings, ReplicaStream([self._seeds[replica]], "generator", self._world.device)
+        return Generator(tables, stream, settings.generator_learning_rate, settings.generator_batch)
+
+    def keep(self, replicas: Tensor) -> None:
+        super().keep(replicas)
+        self._seeds, self._epochs, self._generators = (
+            [values[place] for place in replicas.tolist()] for values in (self._seeds, self._epochs, self._generators)
+        )
+
+    def state(self) -> State:
+        generators = {
+            f"{place}/{name}": values
+            for place, generator in enumerate(self._generators)
+            if generator
+            for name, values in generator.state().items()
+        }
+        return {**super().state(), **generators, "epochs": torch.tensor(self._epochs)}
+
+    def load_state(self, state: State) -> None:
+        super().load_state(state)
+        self._epochs = state["epochs"].tolist()
+        for place in range(len(self._epochs)):
+            own = part_of(state, str(place))
+            self._generators[place] = generator = self._generator(place, part_of(own, "tables")) if own else None
+            if generator:
+                generator.load_state(own)
+
+
+class Generator:
+    """The second model of one replica, with the Adam that moves it."""
+
+    def __init__(self, tables: State, stream: ReplicaStream, learning_rate: float, batch_size: int):
+        """`tables`: users `[n_users, size]`, items `[n_items, size]`, bias `[n_items]`."""
+        self._tables = {name: nn.Parameter(table.detach().clone()) for name, table in tables.items()}
+        self._adam = torch.optim.Adam(self._tables.values(), lr=learning_rate)
+        self._stream, self._batch_size = stream, batch_size
+
+    def scores(self, users: Tensor) -> Tensor:
+        """Of all items, `[users, n_items]`."""
+        return torch.addmm(self._tables["bias"], self._tables["users"][users], self._tables["items"].T)
+
+    def learn(self, model: Embeddings, train: ItemSets, positive_share: float) -> None:
+        """Go once through all users who have items; the most active together, because they draw as often."""
+        order = train.sizes.sort(descending=True, stable=True).indices
+        at_once = min(self._batch_size, max(1, SCORES_AT_ONCE // train.n_items))
+        for users in torch.split(order[: int((train.sizes > 0).sum())], at_once):
+            with torch.enable_grad():
+                loss = self.loss(users, model, train, positive_share)
+                self._adam.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+            self._adam.step()
+
+    def loss(self, users: Tensor, model: Embeddings, train: ItemSets, positive_share: float) -> Tensor:
+        """The mean over users of what their draws say; `model` has one replica."""
+        log_p = self.scores(users).log_softmax(-1)  # [users, n_items]
+        with torch.no_grad():
+            sizes = train.sizes[users, None]
+            items, is_drawn = self._draw(log_p.exp(), users, train, positive_share)  # [users, draws]
+            p = log_p.exp().gather(-1, items)
+            owned = train.contains(users[:, None].expand_as(items), items) / sizes
+            weights = p / ((1 - positive_share) * p + positive_share * owned)
+            reward = 2 * torch.sigmoid(candidate_scores(model.users, model.items, users[None], items[None])[0]) - 1
+            share = is_drawn * weights * reward / (2 * sizes)
+        return -(share * log_p.gather(-1, items)).sum(-1).mean()
+
+    def _draw(self, p: Tensor, users: Tensor, train: ItemSets, positive_share: float) -> tuple[Tensor, Tensor]:
+        """Twice as many items for each user as they have; rows are as long as the longest, and which places count."""
+        sizes = train.sizes[users]
+        n = 2 * int(sizes.max())
+        which, where = self._stream.fractions(2, len(users), n)[0]
+        generated = draw_in_proportion(p, where)
+        owned = train.items[train.starts[users, None] + (where * sizes[:, None]).long()]
+        is_drawn = torch.arange(n, device=users.device) < 2 * sizes[:, None]
+        return torch.where(which < positive_share, owned, generated), is_drawn
+
+    def state(self) -> State:
+        """Copies."""
+        tables = {f"tables/{name}": table.detach().clone() for name, table in self._tables.items()}
+        moments = {
+            f"adam/{name}/{key}": value.clone()
+            for name, table in self._tables.items()
+            for key, value in self._adam.state.get(table, {}).items()
+        }
+        return {**tables, **moments, **self._stream.state()}
+
+    def load_state(self, state: State) -> None:
+        """In a generator made with the tables of this state."""
+        self._stream.load_state(state)
+        for name, table in self._tables.items():
+            moments = part_of(state, f"adam/{name}")
+            if moments:
+                self._adam.state[table] = {key: value.clone() for key, value in moments.items()}
+
+
+def draw_in_proportion(p: Tensor, fractions: Tensor) -> Tensor:
+    """Columns of `[rows, columns]` weights, drawn in proportion to them: one for each of `[rows, n]` fractions."""
+    ends = p.double().cumsum(-1)
+    # Below the end, lest the last columns be drawn whose weight is 0.
+    places = (fractions * ends[:, -1:]).minimum(ends[:, -1:] * (1 - 2**-52))
+    return torch.searchsorted(ends, places, right=True)
+
+
+COMPONENT = GeneratedNegatives

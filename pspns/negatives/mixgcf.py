@@ -1,0 +1,52 @@
+"""MixGCF: negatives that no item is: in each layer the hardest of a few random items, mixed with the positive.
+
+Rule: in each layer l, ẽ_k = a_l e_i + (1 − a_l) e_k with a_l ~ U(0, 1), one for all k ∈ C; k_l = argmax_k e_u · ẽ_k;
+the negative is the mean over layers of ẽ_{k_l}. C = n items, uniform from I ∖ P_u; e_u = the user's mean over layers
+Cost: n · (L + 1) · d a row
+Paper: Huang et al. 2021, MixGCF: An Improved Training Method for Graph Neural Network-based Recommender Systems
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from pspns.candidate_scores import candidate_scores
+from pspns.negatives._checks import check_least
+from pspns.negatives._pool_sampler import PoolSampler, pick
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, take
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedNegatives:
+    candidates: int = 32
+    """Items drawn for each row (n)."""
+
+    def __post_init__(self) -> None:
+        check_least(self, candidates=1)
+
+    def start(self, world: SharedWorld, seeds: Sequence[int]) -> MixingSampler:
+        return MixingSampler(world, seeds, self.candidates)
+
+
+class MixingSampler(PoolSampler):
+    """Without layers, as in matrix factorisation, this is DNS with its margin made smaller at random."""
+
+    reads = "layers"
+
+    def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
+        pool = self._pool(batch)
+        shares = self._stream.fractions(batch.users.shape[1], len(model.layers)).float()  # [replicas, rows, layers]
+        mixed = []
+        for layer, share in zip(model.layers, shares[..., None].unbind(-2), strict=True):
+            # What is mixed in is the same for all candidates, so it does not change which of them is best.
+            hardest = candidate_scores(model.final.users, layer.items, batch.users, pool).argmax(-1)
+            positive, negative = take(layer.items, torch.stack((batch.items, pick(pool, hardest))), replica_axis=1)
+            mixed.append(share * positive + (1 - share) * negative)
+        return Negatives(embeddings=functools.reduce(torch.add, mixed) / len(mixed), base_embeddings=mixed[0])
+
+
+COMPONENT = MixedNegatives

@@ -1,0 +1,50 @@
+"""PNS, popular negatives: an item the user does not have, popular ones more often.
+
+Rule: j ∈ I ∖ P_u with p(j) ∝ c_j^exponent, c_j = users who have j in train
+Cost: one draw and two binary searches a row
+Paper: Mikolov et al. 2013, Distributed Representations of Words and Phrases and their Compositionality (the exponent)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pspns.negatives._checks import check_least
+from pspns.negatives._stream_sampler import StreamSampler
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld
+from pspns.weighted_draws import WeightedDraws
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopularNegatives:
+    exponent: float = 0.75
+    """How strongly popularity counts; 0 is uniform."""
+    logarithmic: bool = False
+    """Weights log(c + 1) instead of c^exponent, as the code published with DNS(M,N) does."""
+
+    def __post_init__(self) -> None:
+        check_least(self, exponent=0)
+
+    def start(self, world: SharedWorld, seeds: Sequence[int]) -> PopularSampler:
+        # Pairs of train, each once: neither constructed pairs nor held-out ones make an item more popular.
+        counts = np.bincount(world.train.items, minlength=world.n_items).astype(np.float64)
+        return PopularSampler(world, seeds, np.log1p(counts) if self.logarithmic else counts**self.exponent)
+
+
+class PopularSampler(StreamSampler):
+    stays_on_device = True
+    reads = "nothing"
+
+    def __init__(self, world: SharedWorld, seeds: Sequence[int], weights: NDArray[np.float64]):
+        super().__init__(world, seeds)
+        self._draws = WeightedDraws(world.rejected, weights)
+
+    def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
+        return Negatives(items=self._draws.draw(batch.users, self._stream))
+
+
+COMPONENT = PopularNegatives
