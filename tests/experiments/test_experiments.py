@@ -10,10 +10,10 @@ import sys
 import pytest
 from toy import given_split
 
-from pspns.components import find_part
+from pspns.components import find_part, part_names
 from pspns.data.arrays import write_arrays
 from pspns.experiments import __main__ as command_line
-from pspns.experiments import choose, protocols, what_helps
+from pspns.experiments import choose, protocols, samplers, what_helps
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.positives.psp import PspPositives
 from pspns.run import run
@@ -167,7 +167,7 @@ def test_every_member_can_be_made_and_can_be_named(module):
 
 
 def test_every_experiment_has_a_name():
-    assert set(command_line.EXPERIMENTS.values()) == {choose, protocols, what_helps}
+    assert set(command_line.EXPERIMENTS.values()) == {choose, protocols, samplers, what_helps}
 
 
 def test_tables_laid_over_tables():
@@ -218,3 +218,24 @@ def test_mistakes_are_named(experiment, tmp_path, capsys, options, reason):
     assert end.value.code in (1, 2)
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "record.json").exists()
+
+
+def test_every_sampler_is_tried_on_observed_pairs_and_with_psp():
+    members = {name: make_settings(tables) for name, tables in samplers.members().items()}
+    assert len(members) == 3 * len(part_names("negatives"))
+    for sampler in part_names("negatives"):
+        observed, strict, published = (members[f"{sampler}{rest}"] for rest in ("", " + PSP", " + PSP (published)"))
+        default = find_part("negatives", sampler)()
+        assert observed.negatives == strict.negatives == published.negatives == default
+        assert observed.positives == make_settings(recipe("plain")).positives
+        assert strict.positives == published.positives == make_settings(recipe("paper")).positives
+        assert strict.weighting == published.weighting == make_settings(recipe("paper")).weighting
+        assert [one.run.protocol for one in (observed, strict, published)] == ["strict", "strict", "published"]
+
+
+def test_members_with_different_samplers_train_in_loops_of_their_own(experiment):
+    together = experiment("samplers", "--seeds", "0", "--only", "dns,ahns")["members"]
+    assert [together[name]["replicas_in_loop"] for name in ("dns", "ahns")] == [1, 1]
+    alone = experiment("samplers", "--seeds", "0", "--only", "ahns")["members"]["ahns"]
+    assert together["ahns"]["test"] == alone["test"]
+    assert together["ahns"]["test"] != together["dns"]["test"]

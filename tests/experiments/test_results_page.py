@@ -81,3 +81,22 @@ def test_protocols(tmp_path):
         "13.01 / 4.50",
     ]
     assert row(text, "`svd`")[3:] == ["30.00 / 5.00", "30.00 / 5.00", "30.00 / 5.00", "–"]
+
+
+def test_samplers(tmp_path):
+    alone = member((0.20,), [(100, 0.1)], steps=300, best_step=100)
+    strict = member((0.15,), [(100, 0.1)], steps=1000, best_step=900)
+    published = member((0.30,), [(100, 0.1)], steps=300, best_step=100)
+    names = ("dns", "dns + PSP", "dns + PSP (published)")
+    write(tmp_path, "samplers-mf-ml-1m-dns", dict(zip(names, (alone, strict, published), strict=True)))
+    text = page(tmp_path)
+    assert row(text, "MF", "`dns`")[3:] == [
+        "20.00 / 5.00",
+        "20.00 / 5.00",
+        "20.58 / 9.46",
+        "15.00 / 5.00 **limit**",
+        "30.00 / 5.00",
+        "-25.0 %",
+        "+50.0 %",
+    ]
+    assert "`ahns`" not in text  # of which there is no record

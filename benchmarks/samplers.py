@@ -1,0 +1,140 @@
+"""What a training step costs with each negative sampler at its defaults, beside one with uniform negatives.
+
+    python -m benchmarks.samplers --data ml-1m.npz --device cuda --replicas 1 3 9 --out benchmarks/results
+
+First the choices of DNS are compared with those of a plain form in float64. Then all samplers train in turns, several
+rounds, and the median of each is set against that of uniform negatives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks._report import Report
+from benchmarks._world import movielens
+from pspns.components import find_part, part_names
+from pspns.data.arrays import read_arrays
+from pspns.evaluation.protocol import STRICT
+from pspns.item_sets import RejectedItems
+from pspns.memory import MemoryBudget
+from pspns.run import build_world, choose_device, make_split
+from pspns.settings import RunSettings, Settings
+from pspns.shapes import Embeddings, ModelView, PositiveBatch, SharedWorld, World, take
+from pspns.starts.xavier import XavierStart
+from pspns.training.settings import TrainingSettings
+from pspns.training.trainer import Member, Trainer
+
+BATCH, SIZE = 2048, 64
+SETTINGS = {"irgan": {"warm_up": 1}}  # by default its generator is not asked for the first epochs
+STEPS_BEFORE = 10  # in which a recording is made and loops are compiled
+MOST_FOR_DNS = 1.5  # times a step with uniform negatives, LightGCN on a GPU
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.samplers", description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, help="a file of pspns.data.arrays.write_arrays; unset: as in `make bench`")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--models", nargs="+", default=["lightgcn", "mf"])
+    parser.add_argument("--replicas", type=int, nargs="+", default=[1])
+    parser.add_argument("--steps", type=int, default=200, help="timed in a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, required=True, help="a folder")
+    options = parser.parse_args()
+    device = choose_device(options.device)
+    settings = Settings(run=RunSettings(device=options.device))
+    split = make_split(read_arrays(options.data), settings, STRICT) if options.data else movielens()[0]
+    world = build_world(split, settings, STRICT, MemoryBudget(device))
+    _check_choices(world)
+    report = Report(
+        f"A step with each negative sampler, {device.type}",
+        f"{options.data.stem if options.data else 'generated data'}: {world.n_users:,} users, {world.n_items:,} items, "
+        f"{len(world.train):,} pairs; batch {BATCH:,}, size {SIZE}, float32; medians of {options.rounds} rounds of "
+        f"{options.steps} steps, in turns. DNS chose as a plain form in float64 does.",
+        ("model", "replicas", "negatives", "ms a step", "beside uniform", "target"),
+    )
+    for model in options.models:
+        for n_replicas in options.replicas:
+            times = _time_all(world, model, n_replicas, options.steps, options.rounds)
+            for name, seconds in times.items():
+                ratio = seconds / times["uniform"]
+                is_judged = (model, name, device.type) == ("lightgcn", "dns", "cuda")
+                verdict = (
+                    f"at most {MOST_FOR_DNS}: {'met' if ratio <= MOST_FOR_DNS else 'missed'}" if is_judged else None
+                )
+                report.add(model, n_replicas, name, f"{1000 * seconds:.3f}", f"{ratio:.2f}", verdict)
+    report.write(options.out, f"samplers-{device.type}")
+
+
+def _check_choices(world: World) -> None:
+    """DNS chooses the best-scored of its pool, but for scores that are one rounding apart."""
+    n_replicas = 2
+    users, items = (
+        torch.randn(n, n_replicas, SIZE, device=world.device, generator=torch.Generator(world.device).manual_seed(0))
+        for n in (world.n_users, world.n_items)
+    )
+    rejected = RejectedItems([world.rejected] * n_replicas)
+    shared = SharedWorld(
+        world.n_users, world.n_items, world.train, 0, world.memory, rejected=rejected, embedding_size=SIZE
+    )
+    rows = torch.arange(BATCH, device=world.device).expand(n_replicas, -1) * 97 % len(world.train)
+    of_users, of_items = (
+        torch.from_numpy(column).to(world.device)[rows] for column in (world.train.users, world.train.items)
+    )
+    ones = torch.ones(rows.shape, device=world.device)
+    batch = PositiveBatch(of_users, of_items, rows, ones, ones, torch.zeros(n_replicas, dtype=torch.int64))
+    tables = Embeddings(users, items)
+    part = find_part("negatives", "dns")()
+    chosen = part.start(shared, range(n_replicas)).sample(batch, ModelView(tables, tables)).items
+    pool = part.start(shared, range(n_replicas))._pool(batch)
+    scores = (take(users.double(), of_users)[..., None, :] * take(items.double(), pool)).sum(-1)
+    of_chosen = (take(users.double(), of_users) * take(items.double(), chosen)).sum(-1)
+    if not ((scores.amax(-1) - of_chosen).abs() < 1e-4).all():
+        raise AssertionError("DNS and its plain form choose differently; no time is worth reporting")
+
+
+def _time_all(world: World, model: str, n_replicas: int, n_steps: int, rounds: int) -> dict[str, float]:
+    """Sampler → median seconds of a step."""
+    seconds: dict[str, list[float]] = {name: [] for name in part_names("negatives")}
+    for _ in range(rounds):
+        for name, found in seconds.items():
+            part = find_part("negatives", name)(**SETTINGS.get(name, {}))
+            n_before = STEPS_BEFORE + (-(-len(world.train) // BATCH) if name in SETTINGS else 0)
+            found.append(_seconds_a_step(world, model, part, n_replicas, n_before, n_steps))
+    return {name: statistics.median(found) for name, found in seconds.items()}
+
+
+def _seconds_a_step(world: World, model: str, negatives: Any, n_replicas: int, n_before: int, n_steps: int) -> float:
+    settings = TrainingSettings(steps=n_before + n_steps, batch_size=BATCH, evaluate_every=10**9)
+    clock = _Clock(n_before, n_before + n_steps, world.device)
+    member = Member(world, XavierStart(), settings.l2, range(n_replicas), None)
+    trainer = Trainer([member], negatives, settings, "recall@20", clock)
+    find_part("models", model)(embedding_size=SIZE).fit(world, trainer)
+    return clock.seconds / n_steps
+
+
+class _Clock:
+    """Watches a training and times the steps from one to another."""
+
+    def __init__(self, first: int, last: int, device: torch.device):
+        self._first, self._last = first, last
+        self._wait: Callable[[], None] = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+        self._began = self.seconds = 0.0
+
+    def __call__(self, step: int, last_step: int, evaluation: object) -> None:
+        if step == self._first:
+            self._wait()
+            self._began = time.perf_counter()
+        elif step == self._last:
+            self._wait()
+            self.seconds = time.perf_counter() - self._began
+
+
+if __name__ == "__main__":
+    main()
