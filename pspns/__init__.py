@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pspns.api import build_positives, evaluate, fit, load, open_model
+    from pspns.api import build_positives, evaluate, fit, load, open_model, tune
 
-__all__ = ["__version__", "build_positives", "evaluate", "fit", "load", "open_model"]
+__all__ = ["__version__", "build_positives", "evaluate", "fit", "load", "open_model", "tune"]
 
 
 def __getattr__(name: str) -> Any:

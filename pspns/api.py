@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pspns.data.splits.none import NoSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
+from pspns.method_options import resolve_methods
 from pspns.options import DEFAULT_RECIPE, Layer, base_layers, from_tables, resolve
 from pspns.positives._facts import describe_positives
 from pspns.recommender import Recommender
@@ -25,8 +26,12 @@ from pspns.run import Run, build_world, choose_device, judge, prepare_rankings, 
 from pspns.run_folder import open_model, unfinished_run, write_run
 from pspns.settings import Settings
 from pspns.shapes import Fitted
+from pspns.tuning import study as studies
+from pspns.tuning.asking import find_optuna
+from pspns.tuning.study_folder import study_folder
+from pspns.tuning.summary import Tuned
 
-__all__ = ["build_positives", "evaluate", "fit", "load", "open_model"]
+__all__ = ["build_positives", "evaluate", "fit", "load", "open_model", "tune"]
 
 BUILD_SECTIONS = ("data", "positives", "weighting", "run")
 """What shapes positives."""
@@ -72,6 +77,38 @@ def fit(
     return Recommender(
         finished.model.fitted.scorer, result["served_replica"], finished.split, result, finished.positives
     )
+
+
+def tune(
+    data: Any = None,
+    *,
+    methods: Sequence[str],
+    trials: int,
+    out: str | Path,
+    at_once: int = 4,
+    seed: int = 0,
+    search: Mapping[str, Any] | None = None,
+    config: str | Path | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    **options: Any,
+) -> Tuned:
+    """Try as many settings of each method, judged on validation alone, and write every trial to the folder `out`.
+
+    A method is named as on the command line, `"plain"` or `"paper+dns"`; `search` says what is tried of a setting,
+    `{"l2": [1e-5, 1e-4]}` or `{"l2": Span(low=1e-6, high=1e-3, log=True)}`, instead of what its part proposes. Options
+    are those of `fit`, and hold for every trial.
+    """
+    find_optuna()
+    if data is not None:
+        options["data"] = str(data) if isinstance(data, str | Path) else None
+    bases, spaces = resolve_methods(methods, Layer("tune", options), config, search or {})
+    study = studies.Study(bases, spaces, trials, at_once, seed)
+    settings = study.common
+    if data is None and settings.data.source is None:
+        raise SettingsError("there are no data; give tune a frame, a matrix, a path or a data set's name")
+    with study_folder(Path(out), resume=resume, overwrite=overwrite) as folder:
+        return studies.tune(load_data(settings, data), study, folder)
 
 
 def load_data(settings: Settings, data: Any = None) -> Interactions | GivenSplit:

@@ -17,6 +17,10 @@ class DataError(PspnsError):
     """The data could not be read or do not hold what the run needs."""
 
 
+class DivergedError(PspnsError):
+    """Training came to numbers that are not finite."""
+
+
 class StoppedError(PspnsError):
     """The user stopped the run."""
 

@@ -80,6 +80,7 @@ def run(
     data: Interactions | GivenSplit,
     settings: Settings,
     *,
+    judge_test: bool = True,
     checkpoints: Path | None = None,
     resume: bool = False,
     watch: Watch = lambda step, last_step, evaluation: None,
@@ -87,9 +88,12 @@ def run(
 ) -> Run:
     """From interactions to a judged model; training and evaluation see the same frozen protocol.
 
-    With a folder for `checkpoints` a training that is stopped can go on later: see `pspns.resume.unfinished`.
+    Without `judge_test` the test is left alone, and so are the baselines. With a folder for `checkpoints` a training
+    that is stopped can go on later: see `pspns.resume.unfinished`.
     """
-    (finished,) = run_together(data, [settings], checkpoints=checkpoints, resume=resume, watch=watch, say=say)
+    (finished,) = run_together(
+        data, [settings], judge_test=judge_test, checkpoints=checkpoints, resume=resume, watch=watch, say=say
+    )
     return finished
 
 
@@ -97,6 +101,7 @@ def run_together(
     data: Interactions | GivenSplit,
     members: Sequence[Settings],
     *,
+    judge_test: bool = True,
     checkpoints: Path | None = None,
     resume: bool = False,
     watch: Watch = lambda step, last_step, evaluation: None,
@@ -115,7 +120,7 @@ def run_together(
         split = make_split(data, settings, find_protocol(settings.run.protocol))
     say(_split_words(split))
     with _timed(seconds, "positives"):
-        prepared = _prepare_all(split, members, memory, say)
+        prepared = _prepare_all(split, members, memory, say, judge_test=judge_test)
         _check_graphs(prepared)
     saving = None
     if checkpoints:
@@ -182,7 +187,9 @@ class _Prepared:
     rankings: Rankings
 
 
-def _prepare_all(split: Split, members: Sequence[Settings], memory: MemoryBudget, say: Say) -> list[_Prepared]:
+def _prepare_all(
+    split: Split, members: Sequence[Settings], memory: MemoryBudget, say: Say, *, judge_test: bool
+) -> list[_Prepared]:
     prepared: list[_Prepared] = []
     shared: dict[str, Rankings] = {}
     for settings in members:
@@ -191,7 +198,7 @@ def _prepare_all(split: Split, members: Sequence[Settings], memory: MemoryBudget
         facts = describe_positives(world, settings.positives)
         say(positives_words(facts))
         rankings = shared.get(protocol.name) or prepare_rankings(
-            split, settings, protocol, world.pairs.as_pairs(), memory
+            split, settings, protocol, world.pairs.as_pairs(), memory, judge_test=judge_test
         )
         if Known.TRAIN_PAIRS not in (protocol.mask_valid, protocol.mask_test):
             shared[protocol.name] = rankings  # no mask depends on the member's pairs
@@ -312,7 +319,13 @@ def svd_rank_of_start(settings: Settings) -> int:
 
 
 def prepare_rankings(
-    split: Split, settings: Settings, protocol: Protocol, positives: Pairs, memory: MemoryBudget
+    split: Split,
+    settings: Settings,
+    protocol: Protocol,
+    positives: Pairs,
+    memory: MemoryBudget,
+    *,
+    judge_test: bool = True,
 ) -> Rankings:
     """Validation and test under the protocol's masks, and the test under mask `train` for comparison with papers."""
     counts = torch.from_numpy(np.bincount(split.train.items, minlength=split.n_items)).to(memory.device)
@@ -323,10 +336,13 @@ def prepare_rankings(
         known = mask.pairs(split, positives)
         return FullRanking(part, known, counts, split.n_users, settings.evaluation.cutoffs, memory)
 
+    valid = ranking(split.valid, protocol.mask_valid)
+    if not judge_test:
+        return Rankings(valid=valid, test=None, test_other_masks={})
     others = {Known.TRAIN} - {protocol.mask_test}
     other_masks = {str(mask): ranking(split.test, mask) for mask in others}
     return Rankings(
-        valid=ranking(split.valid, protocol.mask_valid),
+        valid=valid,
         test=ranking(split.test, protocol.mask_test),
         test_other_masks={mask: found for mask, found in other_masks.items() if found is not None},
     )

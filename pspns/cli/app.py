@@ -27,7 +27,7 @@ class Command(TyperCommand):
                 raise SettingsError(f"the command line: {word} needs a value, got {following}")
         _, _, in_order = self.make_parser(ctx).parse_args(args=list(args))
         for option in in_order:
-            if in_order.count(option) > 1:
+            if in_order.count(option) > 1 and not getattr(option, "multiple", False):
                 raise SettingsError(f"the command line: {option.opts[0]} is given twice; give it once")
         return super().parse_args(ctx, args)
 
@@ -155,6 +155,55 @@ def build(
     }
     options = {name: value for name, value in given.items() if value is not None}
     build_and_show(options, context.args, recipe, config, out, out_of_core=out_of_core, overwrite=overwrite)
+
+
+@app.command(
+    cls=Command,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    epilog="Every setting of `pspns train` is an option too and holds for every trial: --patience 5, --batch-size 512. "
+    "`pspns list settings` shows all.",
+)
+def tune(
+    context: typer.Context,
+    methods: Annotated[
+        str,
+        typer.Option(help="What to compare, such as plain,dns,paper+dns: recipes and negatives.", show_default=False),
+    ],
+    trials: Annotated[int, typer.Option(help="How many settings to try of each method.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder to write; must not exist yet.", show_default=False)],
+    data: Annotated[str | None, typer.Option(help="A file, a folder with train/valid/test files, or a name.")] = None,
+    model: Annotated[str | None, typer.Option(help="mf or lightgcn.")] = None,
+    search: Annotated[
+        list[str] | None, typer.Option(help="Values to try of a setting: l2=1e-5,1e-4. Several times if needed.")
+    ] = None,
+    at_once: Annotated[int, typer.Option(help="Trials of each method in a round, which learns from those before.")] = 4,
+    seed: Annotated[int, typer.Option(help="Drives what is tried.")] = 0,
+    protocol: Annotated[str | None, typer.Option(help="strict (default) or published.")] = None,
+    seeds: Annotated[str | None, typer.Option(help="One replica of each trial for each, such as 0-2.")] = None,
+    max_steps: Annotated[str | None, typer.Option(help="The most steps of a trial.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options here win over it.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
+    threads: Annotated[str | None, typer.Option(help="CPU threads.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier study in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a study in --out that was stopped.")] = False,
+) -> None:
+    """Tune methods fairly: as many trials for each, on validation; every trial is recorded."""
+    from pspns.cli.tune import resolve_study, tune_and_show
+
+    given = {
+        "data": data,
+        "model": model,
+        "protocol": protocol,
+        "seeds": seeds,
+        "max-steps": max_steps,
+        "device": device,
+        "threads": threads,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    study = resolve_study(
+        methods, options, context.args, search or [], config, trials=trials, at_once=at_once, seed=seed
+    )
+    tune_and_show(study, out, overwrite=overwrite, resume=resume)
 
 
 @app.command(cls=Command)

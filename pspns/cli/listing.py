@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 from pspns.cli.screen import show_table
-from pspns.components import KINDS, describe_part, part_names
+from pspns.components import KINDS, authors_and_year, describe_part, part_names, part_notes
 from pspns.errors import unknown_name
 
 OTHER_KINDS = ("protocols", "recipes", "settings")
+TOO_LONG_FOR_A_TABLE = {"rule", "note", "cost"}
 
 
 def show_list(kind: str | None, *, as_json: bool) -> None:
@@ -21,15 +22,18 @@ def show_list(kind: str | None, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
         return
-    columns = list(rows[0])
-    show_table(kind or "What `pspns list` can show", columns, [[_text(row[c]) for c in columns] for row in rows],
-               text_columns=len(columns))  # fmt: skip
+    rows = [_shortened(row) for row in rows]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    cells = [[_text(row.get(column, "")) for column in columns] for row in rows]
+    show_table(kind or "What `pspns list` can show", columns, cells, text_columns=len(columns))
 
 
 def entries(kind: str) -> list[dict[str, Any]]:
-    """Name and meaning of everything of one kind."""
+    """Name and meaning of everything of one kind, and what its file says beside."""
     if kind in KINDS:
-        return [{"name": name, "meaning": describe_part(kind, name)} for name in part_names(kind)]
+        return [
+            {"name": name, "meaning": describe_part(kind, name), **part_notes(kind, name)} for name in part_names(kind)
+        ]
     match kind:
         case "protocols":
             from pspns.evaluation.protocol import PROTOCOLS
@@ -48,6 +52,12 @@ def entries(kind: str) -> list[dict[str, Any]]:
             ]
         case _:
             raise unknown_name("list", kind, (*KINDS, *OTHER_KINDS))
+
+
+def _shortened(row: dict[str, Any]) -> dict[str, Any]:
+    """As much as a table has room for."""
+    kept = {column: value for column, value in row.items() if column not in TOO_LONG_FOR_A_TABLE}
+    return {**kept, "paper": authors_and_year(row["paper"])} if "paper" in row else kept
 
 
 def _text(value: Any) -> str:

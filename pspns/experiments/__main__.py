@@ -17,7 +17,7 @@ from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
 from pspns.errors import PspnsError, SettingsError, unknown_name
-from pspns.experiments import choose, protocols, what_helps
+from pspns.experiments import choose, protocols, samplers, what_helps
 from pspns.experiments._members import Tables, changed, make_settings
 from pspns.json_files import write_json
 from pspns.record import describe_run
@@ -25,7 +25,7 @@ from pspns.run import Run, run_together
 from pspns.settings import Settings
 from pspns.training.stopping import Evaluation
 
-EXPERIMENTS = {"choose": choose, "protocols": protocols, "what-helps": what_helps}
+EXPERIMENTS = {"choose": choose, "protocols": protocols, "samplers": samplers, "what-helps": what_helps}
 
 
 def main() -> None:
@@ -48,7 +48,7 @@ def main() -> None:
             raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
         members = _chosen(EXPERIMENTS[options.experiment].members(), options.only)
         settings = {name: make_settings(_completed(tables, options)) for name, tables in members.items()}
-        done = _run_all(read_arrays(options.data), settings)
+        done = _run_all(read_arrays(options.data), settings, judge_test=options.experiment != "choose")
         write_json(
             options.out,
             {
@@ -92,18 +92,22 @@ def _completed(tables: Tables, options: argparse.Namespace) -> Tables:
     )
 
 
-def _run_all(data: Interactions | GivenSplit, members: dict[str, Settings]) -> dict[str, Run]:
-    """Those that can, in one loop; replicas share a loop only if they share a learning rate."""
+def _run_all(data: Interactions | GivenSplit, members: dict[str, Settings], *, judge_test: bool) -> dict[str, Run]:
+    """Those that can, in one loop; replicas share a loop only if they share learning rate and sampler."""
     done: dict[str, Run] = {}
 
-    def rate(name: str) -> float:
-        return members[name].training.learning_rate
+    def shared(name: str) -> tuple[float, str]:
+        return members[name].training.learning_rate, repr(members[name].negatives)
 
-    for learning_rate, group in itertools.groupby(sorted(members, key=rate), key=rate):
+    for (learning_rate, _), group in itertools.groupby(sorted(members, key=shared), key=shared):
         names = list(group)
         print(f"learning rate {learning_rate:g}: {', '.join(names)}", flush=True)
         runs = run_together(
-            data, [members[name] for name in names], watch=_watch, say=lambda line: print(line, flush=True)
+            data,
+            [members[name] for name in names],
+            judge_test=judge_test,
+            watch=_watch,
+            say=lambda line: print(line, flush=True),
         )
         done |= dict(zip(names, runs, strict=True))
     return {name: done[name] for name in members}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from pspns.positives._merge import n_common
 from pspns.shapes import Ground, PositivePairs
 from pspns.spectral import is_exact
 from pspns.top_k import MIN_ROWS, best_items, max_rows
+from pspns.tuning.space import Choices, Space
 
 Neighbours = Literal["degree", "fixed", "share"]
 
@@ -38,6 +39,8 @@ class GlobalPattern:
     """Whether items are ranked by the reconstruction times √(item degree), which undoes half of the normalisation."""
     exact: bool = False
     """Whether the SVD is exact whatever the size; up to 1,000 users or items it always is."""
+
+    search: ClassVar[Space] = {"rank": Choices((50, 100, 200))}
 
     def __post_init__(self) -> None:
         if self.rank < 1:

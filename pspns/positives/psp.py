@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from pspns.positives._merge import check_copies, merge
 from pspns.positives._proposals import GlobalPattern
 from pspns.shapes import Ground, PositivePairs
+from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +19,8 @@ class PspPositives(GlobalPattern):
 
     copies: int = 3
     """How often an epoch visits a pair that is both observed and proposed, s in the paper."""
+
+    search: ClassVar[Space] = {**GlobalPattern.search, "copies": Choices((2, 3, 5))}
 
     def __post_init__(self) -> None:
         super().__post_init__()

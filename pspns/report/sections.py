@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pspns.report.comparison import Difference, Row, Table, tables_of
 from pspns.report.plots import Curve, plot_activity, plot_curves, plot_differences
 from pspns.report.words import cell, title, verdict
 from pspns.run_folder import read_history, read_result
+from pspns.settings_file import settings_file
 
 SHOWN_UNDER_OTHER_MASKS = ("recall", "precision", "ndcg")
 PARTS = {"valid": "validation", "test": "test"}
@@ -142,7 +142,7 @@ def _labelled(table: Table, folders: list[Path]) -> list[ShownRun]:
     baselines = {name for result in results for name in result["baselines"]} - {result["model"] for result in results}
     labels = [row.label for row in table.rows if row.label not in baselines]
     return [
-        ShownRun(label, folder, result, settings_file(result["settings"]))
+        ShownRun(label, folder, result, settings_file(result["settings"]).rstrip())
         for label, folder, result in zip(labels, folders, results, strict=True)
     ]
 
@@ -252,27 +252,3 @@ def _group_words(name: str) -> str:
     """
     kind, _, number = name.rpartition("_")
     return f"Tenth {number}" if kind == "decile" else f"Least active {int(number):,}"
-
-
-def settings_file(settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Settings as a file that `pspns train --config` reads; what is unset is left out.
-
-    >>> print(settings_file({"run": {"seeds": [0, 1], "threads": None, "baselines": True}}))
-    [run]
-    seeds = [0, 1]
-    baselines = true
-    """
-    tables = []
-    for section, entries in settings.items():
-        lines = [f"{key} = {_toml(value)}" for key, value in entries.items() if value is not None]
-        if lines:
-            tables.append("\n".join([f"[{section}]", *lines]))
-    return "\n\n".join(tables)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        pairs = ", ".join(f"{json.dumps(key)} = {_toml(entry)}" for key, entry in value.items())
-        return f"{{{pairs}}}"
-    # Words, numbers, yes and no, and lists of them are written alike in JSON and TOML.
-    return json.dumps(value, ensure_ascii=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from pspns.shapes import World
 from pspns.spectral import gram
 from pspns.starts._score_spread import score_deviation
 from pspns.starts.xavier import XavierStart
+from pspns.tuning.space import Space, Span
 
 # Beside the largest singular value, which is 1; where the data have no further direction, rounding leaves up to 1e-7.
 LEAST_SINGULAR_VALUE = 1e-5
@@ -29,6 +31,8 @@ class SpectralStart:
 
     score_spread: float = 0.3  # the best of 0.3, 1 and 3 on validation: docs/results.md
     """Standard deviation of the scores that the untrained model gives; all users × all items."""
+
+    search: ClassVar[Space] = {"score_spread": Span(low=0.1, high=3.0, log=True)}
 
     def __post_init__(self) -> None:
         if not 0 < self.score_spread < math.inf:

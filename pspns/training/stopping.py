@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pspns.errors import PspnsError
+from pspns.errors import DivergedError
 from pspns.models._embedding_model import EmbeddingModel
 from pspns.shapes import State, Validate
 from pspns.training.settings import TrainingSettings
@@ -76,7 +76,7 @@ class EarlyStopping:
         """Evaluate all replicas; the second value says which go on, if not all do (indices into the axis)."""
         diverged = [self.alive[place] for place in torch.nonzero(~torch.isfinite(mean_losses)).flatten().tolist()]
         if diverged:
-            raise PspnsError(
+            raise DivergedError(
                 f"training diverged: at step {step:,} the loss of replica {', '.join(map(str, diverged))} (counted "
                 "from 0, over the seeds of all settings) is no longer a finite number; lower [training] learning_rate, "
                 "or the spread of the start"

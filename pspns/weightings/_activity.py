@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pspns.data.interactions import Floats, Ints
 from pspns.errors import SettingsError
+from pspns.tuning.space import Space, Span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,8 @@ class ActivityWeighting:
 
     sensitivity: float = 0.01
     """How strongly activity counts, a in the paper."""
+
+    search: ClassVar[Space] = {"sensitivity": Span(low=0.01, high=1.0, log=True)}
 
     def __post_init__(self) -> None:
         if not 0 < self.sensitivity < math.inf:

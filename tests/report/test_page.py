@@ -18,8 +18,8 @@ from pspns.errors import DataError, SettingsError
 from pspns.options import from_tables, resolve
 from pspns.report.comparison import tables_of
 from pspns.report.page import write_page
-from pspns.report.sections import settings_file
 from pspns.report.words import cell, verdict
+from pspns.settings_file import settings_file
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 

@@ -1,0 +1,1 @@
+"""Tuning: the same number of trials for every method, on validation."""

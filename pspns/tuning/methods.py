@@ -1,0 +1,89 @@
+"""Methods: what is compared, by name, and what is searched of each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pspns.components import part_names
+from pspns.errors import SettingsError, unknown_name
+from pspns.recipes import recipe_names
+from pspns.settings import PART_SECTIONS, Settings
+from pspns.tuning.space import EVERY_METHOD, Space
+
+BASE_RECIPE = "plain"
+METHOD_SECTIONS = ("negatives",)
+"""The sections whose part a method may name beside its recipe."""
+SEARCHABLE_SECTIONS = ("positives", "weighting", "negatives", "model", "start", "training")
+"""All others say what is judged and how, which a search must not choose."""
+BUDGET = ("training.steps", "training.max_steps", "training.evaluate_every", "training.patience")
+"""How long a trial may train: the same for all, and so not searched either."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A recipe, and parts that replace some of its own."""
+
+    recipe: str
+    parts: dict[str, str]  # section → name
+
+
+def read_method(text: str) -> Method:
+    """Names joined by `+`, each of a recipe or of a part; without a recipe it is plain training.
+
+    >>> read_method("paper+uniform")
+    Method(recipe='paper', parts={'negatives': 'uniform'})
+    """
+    homes = {"recipe": recipe_names()} | {section: part_names(PART_SECTIONS[section]) for section in METHOD_SECTIONS}
+    chosen: dict[str, str] = {}
+    for name in text.split("+"):
+        found = [home for home, names in homes.items() if name in names]
+        if not found:
+            known = [known for names in homes.values() for known in names]
+            raise SettingsError(f"method '{text}': {unknown_name(' or '.join(homes), name, known)}")
+        if len(found) > 1:
+            raise SettingsError(
+                f"method '{text}': '{name}' is the name of {' and of '.join(found)}; rename one of them"
+            )
+        (home,) = found
+        if home in chosen:
+            raise SettingsError(
+                f"method '{text}' has two of {home}, {chosen[home]} and {name}; name one of {', '.join(homes[home])}"
+            )
+        chosen[home] = name
+    return Method(chosen.pop("recipe", BASE_RECIPE), chosen)
+
+
+def searched(settings: Settings) -> Space:
+    """What is searched unless something else is said: of training, and what the chosen parts say of themselves."""
+    found = dict(EVERY_METHOD)
+    for section in PART_SECTIONS:
+        own = getattr(getattr(settings, section), "search", {})
+        found |= {f"{section}.{key}": values for key, values in own.items()}
+    return found
+
+
+def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
+    """The settings with other values here and there; each section checks its own, all of them at once."""
+    changes: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        section, _, key = name.partition(".")
+        changes.setdefault(section, {})[key] = value
+    changed = {section: dataclasses.replace(getattr(settings, section), **own) for section, own in changes.items()}
+    return dataclasses.replace(settings, **changed)
+
+
+def settings_called(name: str, settings: Settings) -> list[str]:
+    """The searchable settings, as `section.key`, that a name may mean: that, or `key` alone."""
+    return [known for known in searchable(settings) if name in (known, known.partition(".")[2])]
+
+
+def searchable(settings: Settings) -> list[str]:
+    return [
+        f"{section}.{field.name}"
+        for section in SEARCHABLE_SECTIONS
+        for field in dataclasses.fields(getattr(settings, section))
+        if f"{section}.{field.name}" not in BUDGET
+    ]

@@ -1,0 +1,108 @@
+"""Spaces, and the methods whose settings they are about."""
+
+import dataclasses
+
+import pytest
+
+from pspns.components import find_part, part_names
+from pspns.errors import SettingsError
+from pspns.models.mf import MatrixFactorisation
+from pspns.positives.agreement import AgreementPositives
+from pspns.positives.psp import PspPositives
+from pspns.recipes import recipe_names
+from pspns.settings import PART_SECTIONS, Settings
+from pspns.starts.spectral import SpectralStart
+from pspns.tuning import methods
+from pspns.tuning.methods import Method, read_method, searchable, searched, settings_called, with_values
+from pspns.tuning.space import EVERY_METHOD, Choices, Span
+from pspns.weightings.log import LogWeighting
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Choices(()), "at least one"),
+        (lambda: Choices((1, 2, 1)), "distinct"),
+        (lambda: Span(low=1.0, high=1.0), "below its high one"),
+        (lambda: Span(low=0.0, high=1.0, log=True), "must begin above 0"),
+        (lambda: Span(low=0.5, high=2, whole=True), "whole ends"),
+    ],
+)
+def test_spaces_that_are_none(make, complaint):
+    with pytest.raises(SettingsError, match=complaint):
+        make()
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", recipe_names())
+    def test_recipes(self, name):
+        assert read_method(name) == Method(name, {})
+
+    @pytest.mark.parametrize("name", part_names("negatives"))
+    def test_negatives_alone_and_with_a_recipe(self, name):
+        assert read_method(name) == Method("plain", {"negatives": name})
+        assert read_method(f"paper+{name}") == read_method(f"{name}+paper") == Method("paper", {"negatives": name})
+
+    def test_a_further_kind_of_part_is_one_more_section(self, monkeypatch):
+        monkeypatch.setattr(methods, "METHOD_SECTIONS", ("negatives", "weighting"))
+        assert read_method("log+paper+uniform") == Method("paper", {"weighting": "log", "negatives": "uniform"})
+
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("papr", r"method 'papr': no recipe or negatives named 'papr'; available: .*did you mean 'paper'"),
+            ("plain+", "named ''; available: .*plain"),
+            ("plain+paper", r"method 'plain\+paper' has two of recipe, plain and paper; name one of .*recommended"),
+            ("uniform+uniform", "has two of negatives, uniform and uniform"),
+        ],
+    )
+    def test_names_that_are_none(self, text, complaint):
+        with pytest.raises(SettingsError, match=complaint):
+            read_method(text)
+
+    def test_a_name_with_two_meanings(self, monkeypatch):
+        monkeypatch.setattr(methods, "METHOD_SECTIONS", ("weighting", "split"))
+        monkeypatch.setattr(methods, "part_names", lambda kind: ["none"])
+        with pytest.raises(SettingsError, match="'none' is the name of weighting and of split"):
+            read_method("plain+none")
+
+
+class TestWhatIsSearched:
+    def test_plain_training_has_a_learning_rate_and_an_l2_weight(self):
+        assert searched(Settings()) == EVERY_METHOD
+        assert isinstance(EVERY_METHOD["training.learning_rate"], Choices), "a span would give every trial its own loop"
+
+    def test_parts_add_what_they_say_of_themselves(self):
+        found = searched(Settings(positives=AgreementPositives(), weighting=LogWeighting(), start=SpectralStart()))
+        assert set(found) - set(EVERY_METHOD) == {
+            "positives.rank", "positives.copies", "weighting.sensitivity", "start.score_spread",
+        }  # fmt: skip
+        assert found["positives.copies"] == PspPositives.search["copies"]
+
+    @pytest.mark.parametrize("section", PART_SECTIONS)
+    def test_every_part_searches_settings_that_it_has_and_takes(self, section):
+        kind = PART_SECTIONS[section]
+        for name in part_names(kind):
+            part = find_part(kind, name)
+            for key, values in getattr(part, "search", {}).items():
+                for value in values.examples:
+                    assert getattr(part(**{key: value}), key) == value
+            assert "search" not in {field.name for field in dataclasses.fields(part)}
+
+
+def test_values_go_where_they_belong():
+    before = Settings(positives=PspPositives(rank=7))
+    found = with_values(before, {"training.l2": 0.5, "positives.copies": 9})
+    assert found.training.l2 == 0.5
+    assert found.positives == PspPositives(rank=7, copies=9)
+    assert before == Settings(positives=PspPositives(rank=7))
+    with pytest.raises(SettingsError, match="l2 must be at least 0"):
+        with_values(before, {"training.l2": -1.0})
+
+
+def test_what_is_judged_and_for_how_long_cannot_be_searched():
+    settings = Settings(model=MatrixFactorisation())
+    assert settings_called("l2", settings) == settings_called("training.l2", settings) == ["training.l2"]
+    for name in ("run.seeds", "seeds", "evaluation.k", "protocol", "max_steps", "training.patience", "steps"):
+        assert settings_called(name, settings) == []
+    assert "model.embedding_size" in searchable(settings)
