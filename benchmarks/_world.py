@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from pspns.data.arrays import read_arrays
+from pspns.data.interactions import Interactions
 from pspns.data.planted import plant
 from pspns.data.split import GivenSplit, Split
 from pspns.data.splits.random import RandomSplit
@@ -19,13 +21,20 @@ from pspns.settings import Settings
 from pspns.shapes import World
 
 
+def read_data(path: Path) -> Interactions | GivenSplit:
+    """A folder of data files, or an .npz of `write_arrays`, which needs numpy alone."""
+    if path.suffix == ".npz":
+        return read_arrays(path)
+    from pspns.data.load import load
+
+    return load(path)
+
+
 @cache
 def movielens() -> tuple[Split, World]:
     """The folder ml-1m of the one that the environment variable PSPNS_DATA names; unset: generated."""
     if folder := os.environ.get("PSPNS_DATA"):
-        from pspns.data.load import load
-
-        return _with_world(make_split(load(Path(folder) / "ml-1m"), Settings(), STRICT))
+        return _with_world(make_split(read_data(Path(folder) / "ml-1m"), Settings(), STRICT))
     return movielens_sized()
 
 

@@ -30,8 +30,8 @@ from benchmarks._gpu_ceilings import (
     gathered_bytes_per_second,
     operations_per_second,
 )
+from benchmarks._world import read_data
 from pspns.csr import degree_scales, to_torch
-from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Split
 from pspns.evaluation.protocol import STRICT
@@ -66,7 +66,7 @@ def main() -> None:
     places = [(Path(path), int(rank or 50)) for path, _, rank in (text.partition(":") for text in options.data)]
     options.out.mkdir(parents=True, exist_ok=True)
 
-    split = _split_of(_read(places[0][0]))
+    split = _split_of(read_data(places[0][0]))
     world = build_world(split, _settings(), STRICT, MemoryBudget(GPU))
     print(f"{places[0][0].stem}: {world.n_users:,} users, {world.n_items:,} items, {len(world.train):,} train pairs")
     checks = [_check_vectors(world), _check_negatives(world)]
@@ -77,14 +77,6 @@ def main() -> None:
     draws = {r: _seconds_of_draws(world, r) for r in REPLICAS}
     builds = [_time_build(path, rank) for path, rank in places]
     _write(options.out, places[0][0].stem, world, checks, ceilings, floors, steps, draws, builds)
-
-
-def _read(path: Path) -> Interactions | GivenSplit:
-    if path.suffix == ".npz":
-        return read_arrays(path)
-    from pspns.data.load import load
-
-    return load(path)
 
 
 def _settings(**sections: Any) -> Settings:
@@ -311,7 +303,7 @@ def _seconds_of_draws(world: World, n_replicas: int) -> float:
 
 def _time_build(path: Path, rank: int) -> dict[str, Any]:
     """Positives of one data set, and the whole world built on them; the median after a first one."""
-    split = _split_of(_read(path))
+    split = _split_of(read_data(path))
     settings, memory = _settings(positives=PspPositives(rank=rank)), MemoryBudget(GPU)
     ground = build_world(split, _settings(), STRICT, memory)
     seconds: dict[str, list[float]] = {"positives": [], "world": []}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._report import Report
-from pspns.data.arrays import read_arrays
+from benchmarks._world import read_data
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.run import run_together
 
@@ -38,7 +38,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.sampler_anchors", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("--data", type=Path, nargs="+", required=True, help="files of pspns.data.arrays.write_arrays")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="folders of data files, or .npz files of pspns.data.arrays.write_arrays",
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--seeds", type=int, default=5, help="how many")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
@@ -64,7 +70,7 @@ def main() -> None:
                     "seeds": tuple(range(options.seeds)),
                 },
             }
-            (done,) = run_together(read_arrays(path), [make_settings(changed(recipe("plain"), chosen))])
+            (done,) = run_together(read_data(path), [make_settings(changed(recipe("plain"), chosen))])
             an_epoch = done.settings.training.interval(len(done.split.train)) / 5
             epochs = " ".join(str(round(step / an_epoch)) for step in done.model.fitted.best_steps)
             settings = ", ".join(f"{key} {value}" for key, value in negatives.items() if key != "name")

@@ -18,9 +18,8 @@ from typing import Any
 import torch
 
 from benchmarks._report import Report
-from benchmarks._world import movielens
+from benchmarks._world import movielens, read_data
 from pspns.components import find_part, part_names
-from pspns.data.arrays import read_arrays
 from pspns.evaluation.protocol import STRICT
 from pspns.item_sets import RejectedItems
 from pspns.memory import MemoryBudget
@@ -39,7 +38,9 @@ MOST_FOR_DNS = 1.5  # times a step with uniform negatives, LightGCN on a GPU
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.samplers", description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="a file of pspns.data.arrays.write_arrays; unset: as in `make bench`")
+    parser.add_argument(
+        "--data", type=Path, help="a folder of data files, or an .npz of write_arrays; unset: as in `make bench`"
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--models", nargs="+", default=["lightgcn", "mf"])
     parser.add_argument("--replicas", type=int, nargs="+", default=[1])
@@ -49,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     device = choose_device(options.device)
     settings = Settings(run=RunSettings(device=options.device))
-    split = make_split(read_arrays(options.data), settings, STRICT) if options.data else movielens()[0]
+    split = make_split(read_data(options.data), settings, STRICT) if options.data else movielens()[0]
     world = build_world(split, settings, STRICT, MemoryBudget(device))
     _check_choices(world)
     report = Report(

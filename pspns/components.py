@@ -11,6 +11,7 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ KINDS: dict[str, str] = {
     "splits": "pspns.data.splits",
     "datasets": "pspns.data.catalogue",
 }
+
+# The entries that may follow the first line in the docstring of a part's file.
+NOTES = ("Rule", "Note", "Cost", "Paper")
 
 
 def part_names(kind: str) -> list[str]:
@@ -55,8 +59,38 @@ def find_part(kind: str, name: str) -> Any:
 
 def describe_part(kind: str, name: str) -> str:
     """The first line of the part's file, without importing it (listing must not wait for torch)."""
-    docstring = ast.get_docstring(ast.parse(_files(kind)[name].read_text(encoding="utf-8")))
-    return (docstring or "").partition("\n")[0]
+    return _docstring(kind, name).partition("\n")[0]
+
+
+def part_notes(kind: str, name: str) -> dict[str, str]:
+    """What the part's file says as `Rule: …` and the like, by the word in lower case; not imported either.
+
+    An entry ends at the next one or at an empty line. Its lines are joined, but one that is indented stays a line.
+
+    >>> part_notes("negatives", "dns")["rule"].splitlines()[0]
+    'j = argmax_{k ∈ C} s_uk'
+    """
+    notes: dict[str, str] = {}
+    entry = None
+    for line in _docstring(kind, name).splitlines()[1:]:
+        word, colon, rest = line.partition(": ")
+        if not line:
+            entry = None
+        elif colon and word in NOTES:
+            entry = word.lower()
+            notes[entry] = rest
+        elif entry:
+            notes[entry] += ("\n" if line.startswith(" ") else " ") + line.strip()
+    return notes
+
+
+def authors_and_year(paper: str) -> str:
+    """The reference in short, without the title.
+
+    >>> authors_and_year("Rendle et al. 2009, BPR: Bayesian Personalized Ranking from Implicit Feedback")
+    'Rendle et al. 2009'
+    """
+    return re.split(r"(?<=\d{4}), ", paper, maxsplit=1)[0]
 
 
 def part_name(kind: str, part: object) -> str:
@@ -84,6 +118,10 @@ def field_notes(settings: type) -> dict[str, str]:
                 ):
                     notes[name] = " ".join(note.split())
     return notes
+
+
+def _docstring(kind: str, name: str) -> str:
+    return ast.get_docstring(ast.parse(_files(kind)[name].read_text(encoding="utf-8"))) or ""
 
 
 def _files(kind: str) -> dict[str, Path]:

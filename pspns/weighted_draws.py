@@ -20,7 +20,7 @@ class WeightedDraws:
     Weights are rounded to whole numbers, so that places on the line are exact, and the same on every device.
     """
 
-    def __init__(self, rejected: RejectedItems, weights: NDArray[np.float64]):
+    def __init__(self, rejected: RejectedItems, n_users: int, weights: NDArray[np.float64]):
         """`weights` `[n_items]`, at least 0; an item of weight 0 is never drawn."""
         sets = self._sets = rejected.sets
         self._rejected = rejected
@@ -33,7 +33,7 @@ class WeightedDraws:
         self._cut_before = torch.cat((lengths.new_zeros(1), lengths[sets.items].cumsum(0)))
         cut_before_row = self._cut_before[sets.starts]  # [n_users + 1]
         self._row_lengths = int(whole.sum()) - cut_before_row.diff()
-        self._check_room()
+        self._check_room(n_users)
         # Where on its row's own line each entry was cut out: rising within a row. One search serves all rows.
         rows = torch.repeat_interleave(torch.arange(sets.n_users, device=lengths.device), sets.sizes)
         begins = (self._ends - lengths)[sets.items]
@@ -49,10 +49,11 @@ class WeightedDraws:
         place += self._cut_before[n_cuts] - self._cut_before[self._sets.starts[rows]]
         return torch.searchsorted(self._ends, place, right=True)
 
-    def _check_room(self) -> None:
-        full = torch.nonzero(self._row_lengths == 0)
+    def _check_room(self, n_users: int) -> None:
+        # A user has a row in the sets of each replica that has its own.
+        full = torch.nonzero((self._row_lengths.view(-1, n_users) == 0).any(0))
         if len(full):
             raise DataError(
-                f"{len(full):,} users own every item of a weight above 0 (the first is user number "
-                f"{int(full[0]) % self._sets.n_users}), so no negative can be drawn for them; leave such users out"
+                f"{len(full):,} of {n_users:,} users own every item of a weight above 0 (the first is user number "
+                f"{int(full[0])}), so no negative can be drawn for them; leave such users out"
             )

@@ -32,6 +32,33 @@ def test_three_lines_from_a_frame_to_recommendations(clicks: pl.DataFrame) -> No
     assert len(model.result["steps"]) == 2
 
 
+def test_a_sampler_by_command_line_file_and_keyword_gives_the_same_figures(
+    command: Callable[..., Any], clicks_file: Path, tmp_path: Path
+) -> None:
+    common = {"embedding_size": 4, "batch_size": 64, "steps": 30, "threads": 1, "baselines": False}
+    settings = tmp_path / "dns.toml"
+    settings.write_text(
+        '[negatives]\nname = "dns"\ncandidates = 8\n[model]\nembedding_size = 4\n'
+        "[training]\nbatch_size = 64\nsteps = 30\n[run]\nthreads = 1\nbaselines = false\n"
+    )
+    typed = ["--embedding-size", "4", "--batch-size", "64", "--steps", "30", "--threads", "1", "--no-baselines"]
+    train = ["train", "--data", clicks_file, "--out"]
+    for words in (
+        [*train, tmp_path / "typed", "--negatives", "dns", "--negatives.candidates", "8", *typed],
+        [*train, tmp_path / "filed", "--config", settings],
+    ):
+        done = command(*words)
+        assert done.code == 0, done.err
+    fit(clicks_file, negatives="dns", candidates=8, out=tmp_path / "called", **common)
+    results = [json.loads((tmp_path / run / "result.json").read_text()) for run in ("typed", "filed", "called")]
+    for result in results:
+        assert result["settings"]["negatives"] == {"name": "dns", "candidates": 8}
+        assert result["settings"] == results[0]["settings"]
+        assert (result["valid"], result["test"]) == (results[0]["valid"], results[0]["test"])
+    others = [fit(clicks_file, **other, **common).result for other in ({}, {"negatives": "dns", "candidates": 2})]
+    assert all(other["test"] != results[0]["test"] for other in others)
+
+
 class TestData:
     def test_every_form_gives_the_same_model(self, clicks: pl.DataFrame, clicks_file: Path, tmp_path: Path) -> None:
         expected = fit(clicks, **QUICK)

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 import pspns
-from pspns.components import KINDS, describe_part, field_notes, find_part, part_name, part_names
+from pspns.components import (
+    KINDS,
+    authors_and_year,
+    describe_part,
+    field_notes,
+    find_part,
+    part_name,
+    part_names,
+    part_notes,
+)
 from pspns.errors import SettingsError
 from pspns.models.mf import MatrixFactorisation
 from pspns.training.settings import TrainingSettings
@@ -35,6 +44,39 @@ def test_a_new_file_is_a_new_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert part_names("models") == ["my-model"]
     assert describe_part("models", "my-model") == "My model."
     assert find_part("models", "my-model") is int
+
+
+def test_notes_of_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "noted_models"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "mine.py").write_text(
+        '"""Mine: of my own.\n\nCost: much\nmore: than yours\nRule: a = b\n      b = c: d\nSource: no entry\n\n'
+        'Paper: Doe, Roe 2001, On 1999, and after\n\nNot part of it.\n"""\nraise SystemExit("was imported")\n'
+    )
+    (package / "silent.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(KINDS, "models", "noted_models")
+    notes = part_notes("models", "mine")
+    assert notes == {
+        "cost": "much more: than yours",
+        "rule": "a = b\nb = c: d Source: no entry",
+        "paper": "Doe, Roe 2001, On 1999, and after",
+    }
+    assert authors_and_year(notes["paper"]) == "Doe, Roe 2001"
+    assert part_notes("models", "silent") == {}
+
+
+@pytest.mark.parametrize("name", part_names("negatives"))
+def test_every_sampler_says_its_rule_its_cost_and_its_paper(name: str) -> None:
+    notes = part_notes("negatives", name)
+    assert notes.keys() - {"note"} == {"rule", "cost", "paper"}
+    assert all(notes.values())
+    authors, year = authors_and_year(notes["paper"]).rsplit(" ", 1)
+    assert authors
+    assert 1990 < int(year) < 2100
+    title = notes["paper"].removeprefix(f"{authors} {year}, ")
+    assert 10 < len(title) < len(notes["paper"])
 
 
 def test_unknown_names() -> None:

@@ -19,7 +19,9 @@ def look_up(
     weights: Tensor,
     visits_up_to: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """Users, items, places of pairs, weights and live of `[replicas, rows]` visits, −1 being a dead row, which is filled with its replica's first visit.
+    """Of `[replicas, rows]` visits users, items, places of pairs, weights, and whether they are live.
+
+    Visit −1 is a dead row, which is filled with its replica's first visit.
 
     `users`, `items` and `weights` are all worlds' pairs; `first_visits` and `pairs_before` `[replicas, 1]` tell where a
     replica's begin. Visit v belongs to the first pair whose running total `visits_up_to` exceeds v; unset: to pair v.

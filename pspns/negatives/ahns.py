@@ -1,7 +1,8 @@
 """AHNS, adaptive hardness: of a few random items the one whose score is nearest to what suits the positive's score.
 
-Rule: j = argmin_{k ∈ C} |s_uk − β (s_ui + α)^(p+1)|, C = n items, uniform from I ∖ P_u; the better the positive already
-scores, the easier the negative
+Rule: j = argmin_{k ∈ C} |s_uk − β (s_ui + α)^(p + 1)|
+      C = n items, uniform from I ∖ P_u
+Note: with p = −2 the target is β / (s_ui + α): the better the positive already scores, the easier the negative.
 Cost: (n + 1) · d a row
 Paper: Lai et al. 2024, Adaptive Hardness Negative Sampling for Collaborative Filtering
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from pspns.errors import SettingsError
 from pspns.negatives._checks import check_above_zero, check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld
+from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,12 @@ class AdaptiveNegatives:
     least_base: float | None = None
     """Smallest value taken for s_ui + α. Unset, as published: where a positive scores below −α, the target is negative,
     and its negatives are the easiest just when hard ones are wanted."""
+
+    search: ClassVar[Space] = {
+        "candidates": Choices((8, 16, 32)),
+        "alpha": Choices((0.1, 0.5, 1.0, 2.0)),
+        "beta": Choices((0.1, 0.2, 0.3, 0.4, 0.5)),
+    }
 
     def __post_init__(self) -> None:
         check_least(self, candidates=1, beta=0)

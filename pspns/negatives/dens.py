@@ -1,10 +1,14 @@
-"""DENS, disentangled negatives: in each layer the random item that is least like the positive in what the user seeks.
+"""DENS, disentangled negatives: in each layer the random item that scores by anything but what the user seeks.
 
-Rule: gates split vectors into a relevant part, r_i = e_i ⊙ σ(A_item e_i + A_user e_u) of the positive and
-r_k = e_k ⊙ σ(A_neg e_k + A_pos r_i) of a candidate, and the rest. In each layer
-k_l = argmax_{k ∈ C} (1 − a) e_u · (e_k − r_k) − a e_u · r_k with a = min(1, epochs ended / T₀); the negative is the
-mean over layers of e_{k_l}. To the loss comes (γ/4) [sp(x⁺ − y⁺) + sp(y⁻ − x⁻) + sp(y⁻ − y⁺) + sp(x⁺ − x⁻)],
-y = e_u · relevant, x = e_u · rest, of positive and negative, sp = softplus; only from it do the gates learn
+Rule: r_i⁽ˡ⁾ = e_i⁽ˡ⁾ ⊙ σ(A_item e_i⁽ˡ⁾ + A_user e_u⁽ˡ⁾)
+      r_k⁽ˡ⁾ = e_k⁽ˡ⁾ ⊙ σ(A_neg e_k⁽ˡ⁾ + A_pos r_i⁽ˡ⁾)
+      k_l = argmax_{k ∈ C} (1 − a) e_u⁽ˡ⁾ · (e_k⁽ˡ⁾ − r_k⁽ˡ⁾) − a e_u⁽ˡ⁾ · r_k⁽ˡ⁾, a = min(1, epochs ended / T₀)
+      negative = mean of e⁽ˡ⁾ of k_l over layers l = 0 … L
+      added loss = (γ/4) [sp(x⁺ − y⁺) + sp(y⁻ − x⁻) + sp(y⁻ − y⁺) + sp(x⁺ − x⁻)]
+      y = e_u · mean of r⁽ˡ⁾, x = e_u · mean of e⁽ˡ⁾ − r⁽ˡ⁾; ⁺ of the positive, ⁻ of the negative
+      C = n items, uniform from I ∖ P_u
+Note: gates, four affine maps A, tell what the user seeks in an item, r, from the rest; they learn from the added loss
+alone.
 Cost: n · (L + 1) · (d² + d) a row
 Paper: Lai et al. 2023, Disentangled Negative Sampling for Collaborative Filtering
 """
@@ -12,8 +16,10 @@ Paper: Lai et al. 2023, Disentangled Negative Sampling for Collaborative Filteri
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +29,10 @@ from pspns.negatives._checks import check_least, check_share
 from pspns.negatives._pool_sampler import PoolSampler, pick
 from pspns.rng import host_stream
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, take
+from pspns.tuning.space import Choices, Space
 
 GATES = ("user", "item", "positive", "negative")
+ROWS_IN_A_SUM = 512  # at most; a power of two, because batches have multiples of 64 rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +46,8 @@ class DisentangledNegatives:
     constant_share: float | None = None
     """The share a of the relevant score at all times, as the copy of DENS in the code of AHNS has it (there 1); unset:
     it grows over `warm_up`."""
+
+    search: ClassVar[Space] = {"candidates": Choices((2, 4, 8)), "contrast": Choices((0.1, 0.2, 0.3, 0.4, 0.5))}
 
     def __post_init__(self) -> None:
         check_least(self, candidates=1, warm_up=1, contrast=0)
@@ -134,9 +144,16 @@ class _Gates:
         return negative * torch.sigmoid(self._map("negative", negative) + self._map("positive", relevant_positive))
 
     def _map(self, gate: str, vectors: Tensor) -> Tensor:
-        # One product for each replica: in one for all, a replica's last bits would depend on its company.
         maps, shifts = self.parameters[f"{gate}_map"], self.parameters[f"{gate}_shift"]
-        return torch.stack([F.linear(*own) for own in zip(vectors, maps, shifts, strict=True)])
+        n_replicas, size = shifts.shape
+        rows = vectors.flatten(1, -2)
+        # In blocks of rows: a long sum over all of them, which a map's gradient is, has other last bits on two threads.
+        blocks = rows.reshape(-1, math.gcd(rows.shape[1], ROWS_IN_A_SUM), size)
+        n_blocks = len(blocks) // n_replicas
+        own_maps, own_shifts = (
+            own[:, None].expand(-1, n_blocks, -1, -1).flatten(0, 1) for own in (maps.mT, shifts[:, None])
+        )
+        return torch.baddbmm(own_shifts, blocks, own_maps).view(vectors.shape)
 
 
 def _mean(layers: list[Tensor]) -> Tensor:

@@ -1,6 +1,8 @@
 """DNS(M,N): of N random items one of the M that the model scores highest.
 
-Rule: j ~ Uniform(the M items of C with the highest s_uk), C = N items, uniform from I ∖ P_u
+Rule: j ~ Uniform(the M items of C with the highest s_uk)
+      C = N items, uniform from I ∖ P_u
+Note: M = 1 is DNS; M = N is uniform.
 Cost: N · d and a selection a row
 Paper: Shi et al. 2023, On the Theories Behind Hard Negative Sampling for Recommendation
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +21,7 @@ from pspns.errors import SettingsError
 from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, take
+from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,8 @@ class BestOfManyNegatives:
     """Add up BPR over all M instead of drawing one of them, as the published code does: gradients M times as large."""
     owned_too: bool = False
     """Draw candidates from all items, the user's own too, as the published code does."""
+
+    search: ClassVar[Space] = {"candidates": Choices((32, 200)), "best": Choices((1, 2, 5, 10, 20))}
 
     def __post_init__(self) -> None:
         check_least(self, candidates=1, best=1)

@@ -1,9 +1,11 @@
 """IRGAN: negatives from a second model, the generator, which learns to give items that the recommender scores high.
 
-Rule: j ~ softmax over I ∖ P_u of g_uj / τ. After every epoch the generator g, an MF with item bias, goes through all
-users: 2 |P_u| items from q = (1 − λ) p + λ Uniform(P_u), p = softmax(g_u); it makes −mean[(p_j / q_j) ρ_j ln p_j]
-smaller, ρ_j = 2 σ(s_uj) − 1. What is judged is the recommender (the paper reports the generator)
-Cost: |I| · d a row, and |U| · |I| · d an epoch
+Rule: j ~ softmax(g_u / τ) over I ∖ P_u
+      generator's loss = −mean[(p_j / q_j) ρ_j ln p_j] over 2 |P_u| items j ~ q, for each user
+      p = softmax(g_u), q = (1 − λ) p + λ Uniform(P_u), ρ_j = 2 σ(s_uj) − 1
+Note: the generator g is an MF with item bias, which learns after every epoch. What is judged is the recommender; the
+paper reports the generator.
+Cost: |I| a row and |U| · |I| · d an epoch; where |U| · |I| numbers do not fit into memory, |I| · d a row
 Paper: Wang et al. 2017, IRGAN: A Minimax Game for Unifying Generative and Discriminative Information Retrieval Models
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +24,11 @@ from pspns.negatives._checks import check_above_zero, check_least, check_share
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, part_of
+from pspns.tuning.space import Choices, Space
 
 SCORES_AT_ONCE = 1 << 25  # of the generator: rows times items
+TERMS_IN_A_SUM = 512  # on the CPU
+KEPT_SHARE = 0.25  # of the memory budget, for what is kept for all users
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +45,8 @@ class GeneratedNegatives:
     """Users in one step of the generator."""
     owned_too: bool = False
     """Let the user's own items be negatives, as the published code for recommendation does."""
+
+    search: ClassVar[Space] = {"temperature": Choices((0.2, 0.5, 1.0))}
 
     def __post_init__(self) -> None:
         check_above_zero(self, "temperature", "generator_learning_rate")
@@ -59,29 +67,34 @@ class GeneratingSampler(StreamSampler):
         self._train = ItemSets(world.n_users, world.n_items, world.train, device=world.device)
         self._epochs = [0] * len(seeds)
         self._generators: list[Generator | None] = [None] * len(seeds)
+        # Between two epochs' ends a generator does not change. So what is drawn by is worked out once for all users and
+        # kept, `[n_users, n_items]` for each replica, unless that took too much memory.
+        limit, n_bytes = world.memory.limit, 4 * len(seeds) * world.n_users * world.n_items
+        self._keeps_ends = limit is None or n_bytes < KEPT_SHARE * limit
+        self._ends: list[Tensor | None] = [None] * len(seeds)
 
     @torch.no_grad()
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
         items = self._rejected.draw_outside(batch.users, 1, self._stream).squeeze(-1)
         fractions = self._stream.fractions(batch.users.shape[1])
-        rows = self._rejected.rows(batch.users)
         for replica, generator in enumerate(self._generators):
             if generator:
-                given = batch.users[replica], rows[replica], fractions[replica]
-                items[replica] = self._draw(generator, *given)
+                users, kept = batch.users[replica], self._ends[replica]
+                ends = self._ends_of(replica, generator, users) if kept is None else kept[users]
+                items[replica] = draw_in_proportion(ends, fractions[replica, :, None]).squeeze(-1)
         return Negatives(items=items)
 
-    def _draw(self, generator: Generator, users: Tensor, rows: Tensor, fractions: Tensor) -> Tensor:
+    def _ends_of(self, replica: int, generator: Generator, users: Tensor) -> Tensor:
+        """Running totals of the weights of all items, `[users, n_items]`."""
+        rows = self._rejected.rows(users.expand(len(self._generators), -1))[replica]
         at_once = max(1, SCORES_AT_ONCE // self._world.n_items)
-        drawn = []
-        for own, own_rows, own_fractions in zip(
-            *(torch.split(x, at_once) for x in (users, rows, fractions)), strict=True
-        ):
+        found = []
+        for own, own_rows in zip(torch.split(users, at_once), torch.split(rows, at_once), strict=True):
             scores = generator.scores(own) / self._settings.temperature
             if not self._settings.owned_too:
                 scores[self._rejected.sets.entries(own_rows)] = -torch.inf
-            drawn.append(draw_in_proportion(scores.softmax(-1), own_fractions[:, None]).squeeze(-1))
-        return torch.cat(drawn)
+            found.append(running_totals(scores.softmax(-1)))
+        return torch.cat(found)
 
     def end_epoch(self, replicas: Sequence[int], model: ModelView) -> None:
         for replica in replicas:
@@ -91,6 +104,13 @@ class GeneratingSampler(StreamSampler):
             own = Embeddings(*(table[:, [replica]].contiguous() for table in (model.final.users, model.final.items)))
             generator = self._generators[replica] = self._generators[replica] or self._new_generator(replica, own)
             generator.learn(own, self._train, self._settings.positive_share)
+            self._keep_ends(replica, generator)
+
+    @torch.no_grad()
+    def _keep_ends(self, replica: int, generator: Generator) -> None:
+        if self._keeps_ends:
+            everybody = torch.arange(self._world.n_users, device=self._world.device)
+            self._ends[replica] = self._ends_of(replica, generator, everybody)
 
     def _new_generator(self, replica: int, model: Embeddings) -> Generator:
         tables = {
@@ -106,8 +126,10 @@ class GeneratingSampler(StreamSampler):
 
     def keep(self, replicas: Tensor) -> None:
         super().keep(replicas)
-        self._seeds, self._epochs, self._generators = (
-            [values[place] for place in replicas.tolist()] for values in (self._seeds, self._epochs, self._generators)
+        going_on = replicas.tolist()
+        self._seeds, self._epochs, self._generators, self._ends = (
+            [values[place] for place in going_on]
+            for values in (self._seeds, self._epochs, self._generators, self._ends)
         )
 
     def state(self) -> State:
@@ -125,8 +147,10 @@ class GeneratingSampler(StreamSampler):
         for place in range(len(self._epochs)):
             own = part_of(state, str(place))
             self._generators[place] = generator = self._generator(place, part_of(own, "tables")) if own else None
+            self._ends[place] = None
             if generator:
                 generator.load_state(own)
+                self._keep_ends(place, generator)
 
 
 class Generator:
@@ -140,7 +164,13 @@ class Generator:
 
     def scores(self, users: Tensor) -> Tensor:
         """Of all items, `[users, n_items]`."""
-        return torch.addmm(self._tables["bias"], self._tables["users"][users], self._tables["items"].T)
+        rows, items, bias = self._tables["users"][users], self._tables["items"], self._tables["bias"]
+        if items.is_cuda:
+            return torch.addmm(bias, rows, items.T)
+        # In blocks: sums over more items or users, which the gradients are, have other last bits on two threads.
+        columns = list(zip(torch.split(items, TERMS_IN_A_SUM), torch.split(bias, TERMS_IN_A_SUM), strict=True))
+        blocks = [[torch.addmm(own, block, of.T) for of, own in columns] for block in torch.split(rows, TERMS_IN_A_SUM)]
+        return torch.cat([torch.cat(block, -1) for block in blocks])
 
     def learn(self, model: Embeddings, train: ItemSets, positive_share: float) -> None:
         """Go once through all users who have items; the most active together, because they draw as often."""
@@ -171,7 +201,7 @@ class Generator:
         sizes = train.sizes[users]
         n = 2 * int(sizes.max())
         which, where = self._stream.fractions(2, len(users), n)[0]
-        generated = draw_in_proportion(p, where)
+        generated = draw_in_proportion(running_totals(p), where)
         owned = train.items[train.starts[users, None] + (where * sizes[:, None]).long()]
         is_drawn = torch.arange(n, device=users.device) < 2 * sizes[:, None]
         return torch.where(which < positive_share, owned, generated), is_drawn
@@ -195,12 +225,18 @@ class Generator:
                 self._adam.state[table] = {key: value.clone() for key, value in moments.items()}
 
 
-def draw_in_proportion(p: Tensor, fractions: Tensor) -> Tensor:
-    """Columns of `[rows, columns]` weights, drawn in proportion to them: one for each of `[rows, n]` fractions."""
-    ends = p.double().cumsum(-1)
-    # Below the end, lest the last columns be drawn whose weight is 0.
-    places = (fractions * ends[:, -1:]).minimum(ends[:, -1:] * (1 - 2**-52))
-    return torch.searchsorted(ends, places, right=True)
+def running_totals(weights: Tensor) -> Tensor:
+    """Of `[rows, columns]` weights; summed in float64, lest small ones be lost beside the sum."""
+    return weights.double().cumsum(-1).float()
+
+
+def draw_in_proportion(totals: Tensor, fractions: Tensor) -> Tensor:
+    """Columns of `[rows, columns]` running totals, drawn in proportion to the weights: one for each of `[rows, n]`
+    fractions."""
+    whole = totals[:, -1:]
+    # Below the whole, lest the last columns be drawn whose weight is 0.
+    places = (fractions * whole).float().minimum(whole * (1 - 2**-23))
+    return torch.searchsorted(totals, places, right=True)
 
 
 COMPONENT = GeneratedNegatives

@@ -1,7 +1,10 @@
-"""MixGCF: negatives that no item is: in each layer the hardest of a few random items, mixed with the positive.
+"""MixGCF, synthetic negatives: in each layer the hardest of a few random items, mixed with the positive.
 
-Rule: in each layer l, ẽ_k = a_l e_i + (1 − a_l) e_k with a_l ~ U(0, 1), one for all k ∈ C; k_l = argmax_k e_u · ẽ_k;
-the negative is the mean over layers of ẽ_{k_l}. C = n items, uniform from I ∖ P_u; e_u = the user's mean over layers
+Rule: ẽ_k⁽ˡ⁾ = a_l e_i⁽ˡ⁾ + (1 − a_l) e_k⁽ˡ⁾, a_l ~ U(0, 1) for each row and layer
+      k_l = argmax_{k ∈ C} e_u · ẽ_k⁽ˡ⁾
+      negative = mean of ẽ⁽ˡ⁾ of k_l over layers l = 0 … L
+      C = n items, uniform from I ∖ P_u
+Note: on MF, which has no layers, this is DNS with a margin made smaller at random.
 Cost: n · (L + 1) · d a row
 Paper: Huang et al. 2021, MixGCF: An Improved Training Method for Graph Neural Network-based Recommender Systems
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -18,12 +22,15 @@ from pspns.candidate_scores import candidate_scores
 from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, take
+from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)
 class MixedNegatives:
     candidates: int = 32
     """Items drawn for each row (n)."""
+
+    search: ClassVar[Space] = {"candidates": Choices((2, 4, 8, 16, 32, 64))}
 
     def __post_init__(self) -> None:
         check_least(self, candidates=1)

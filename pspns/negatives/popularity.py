@@ -1,14 +1,17 @@
 """PNS, popular negatives: an item the user does not have, popular ones more often.
 
-Rule: j ∈ I ∖ P_u with p(j) ∝ c_j^exponent, c_j = users who have j in train
+Rule: p(j) ∝ c_j^exponent over I ∖ P_u
+      c_j = number of users who have j in train
+Note: the exponent is word2vec's. An item that nobody has in train is never drawn, unless the exponent is 0.
 Cost: one draw and two binary searches a row
-Paper: Mikolov et al. 2013, Distributed Representations of Words and Phrases and their Compositionality (the exponent)
+Paper: Mikolov et al. 2013, Distributed Representations of Words and Phrases and their Compositionality
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 from pspns.negatives._checks import check_least
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld
+from pspns.tuning.space import Choices, Space
 from pspns.weighted_draws import WeightedDraws
 
 
@@ -26,13 +30,17 @@ class PopularNegatives:
     logarithmic: bool = False
     """Weights log(c + 1) instead of c^exponent, as the code published with DNS(M,N) does."""
 
+    search: ClassVar[Space] = {"exponent": Choices((0.25, 0.5, 0.75, 1.0))}
+
     def __post_init__(self) -> None:
         check_least(self, exponent=0)
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> PopularSampler:
         # Pairs of train, each once: neither constructed pairs nor held-out ones make an item more popular.
         counts = np.bincount(world.train.items, minlength=world.n_items).astype(np.float64)
-        return PopularSampler(world, seeds, np.log1p(counts) if self.logarithmic else counts**self.exponent)
+        # Of the largest, lest a high power be too large for any number.
+        weights = np.log1p(counts) if self.logarithmic else (counts / counts.max()) ** self.exponent
+        return PopularSampler(world, seeds, weights)
 
 
 class PopularSampler(StreamSampler):
@@ -41,7 +49,7 @@ class PopularSampler(StreamSampler):
 
     def __init__(self, world: SharedWorld, seeds: Sequence[int], weights: NDArray[np.float64]):
         super().__init__(world, seeds)
-        self._draws = WeightedDraws(world.rejected, weights)
+        self._draws = WeightedDraws(world.rejected, world.n_users, weights)
 
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
         return Negatives(items=self._draws.draw(batch.users, self._stream))

@@ -1,9 +1,11 @@
 """SRNS, simplify and robustify: of a user's remembered items one that scores high and whose score has been moving.
 
-Rule: j = argmax_{k ∈ M_u} σ(s_uk − s_ui) + α min(1, t / T₀) v_k, v_k = standard deviation of σ(s_uk − s_ui) over the
-last epoch ends, t = epochs ended. Memory: S₂ random items of I ∖ P_u join the S₁ of M_u, and S₁ of all stay, drawn
-without replacement with weights softmax(s_uk / τ); once a batch for each of its users
-Cost: (6 S₁ + S₂) · d a row
+Rule: j = argmax_{k ∈ M_u} σ(s_uk − s_ui) + α min(1, t / T₀) v_k
+      v_k = standard deviation of σ(s_uk − s_ui) over the last 5 epoch ends, t = epochs ended
+      M_u ← S₁ items of M_u ∪ F, drawn without replacement with p(k) ∝ exp(s_uk / τ)
+      F = S₂ items, uniform from I ∖ P_u
+Note: a user's memory M_u begins with random items; it is renewed once a batch for each user in it.
+Cost: (7 S₁ + S₂) · d a row
 Paper: Ding et al. 2020, Simplify and Robustify Negative Sampling for Implicit Collaborative Filtering
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +24,7 @@ from pspns.negatives._snapshots import Snapshots
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State
+from pspns.tuning.space import Choices, Space
 
 EPOCHS_REMEMBERED = 5
 FAR_BELOW = -1e30  # any score
@@ -43,6 +47,12 @@ class RememberedNegatives:
     forgets: bool = False
     """Fill the memory at random after every epoch, as the published code for real data does in effect: it swaps the
     items that the remembered places stand for."""
+
+    search: ClassVar[Space] = {
+        "memory": Choices((4, 8, 16)),
+        "temperature": Choices((1.0, 10.0)),
+        "variance_weight": Choices((0.0, 1.0, 5.0, 10.0)),
+    }
 
     def __post_init__(self) -> None:
         check_least(self, memory=1, fresh=1, variance_weight=0, warm_up=0)

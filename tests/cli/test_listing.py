@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pspns
-from pspns.components import KINDS, part_names
+from pspns.components import KINDS, authors_and_year, part_names, part_notes
 
 Cli = Callable[..., Any]
 
@@ -28,6 +28,18 @@ def test_every_kind_can_be_listed(command: Cli, kind: str) -> None:
     assert all(row["name"] and row["meaning"] for row in rows)
     table = command("list", kind).out
     assert all(f"│ {row['name']} " in table for row in rows)
+
+
+def test_samplers_are_listed_with_their_papers(command: Cli) -> None:
+    rows = {row["name"]: row for row in json.loads(command("list", "negatives", "--json").out)}
+    table = command("list", "negatives").out
+    assert {cell.strip() for cell in table.splitlines()[2].split("┃")} == {"", "name", "meaning", "paper"}
+    for name in part_names("negatives"):
+        notes = part_notes("negatives", name)
+        assert {key: rows[name][key] for key in notes} == notes
+        (line,) = [line for line in table.splitlines() if line.startswith(f"│ {name} ")]
+        assert line.split("│")[-2].strip() == authors_and_year(notes["paper"]) != notes["paper"]
+    assert "paper" not in command("list", "models").out.splitlines()[2]
 
 
 def test_settings(command: Cli) -> None:
