@@ -20,7 +20,7 @@ from pspns.models._embedding_model import EmbeddingModel, Starts
 from pspns.models.ease import Ease
 from pspns.models.popular import Popular
 from pspns.models.svd import CANDIDATE_RANKS, SvdRanking
-from pspns.needed_bytes import held_bytes, message_bytes, svd_bytes, training_bytes
+from pspns.needed_bytes import StepSizes, held_bytes, message_bytes, sampler_bytes, svd_bytes, training_bytes
 from pspns.positives._facts import describe_positives, positives_words
 from pspns.run import BASELINES, Rankings, Say, build_world, choose_device, make_split, prepare_rankings, validator
 from pspns.settings import Settings
@@ -252,8 +252,12 @@ def _rehearse_training(
     world, n_replicas, stages = member.world, len(member.seeds), found.bytes_by_stage
     found.n_parameters = (world.n_users + world.n_items) * size * n_replicas
     stages |= training_bytes(world, size, n_replicas, settings.training.batch_size)
+    n_layers = getattr(settings.model, "layers", 0)
     if hasattr(settings.model, "layers"):
-        stages["messages"] = message_bytes(stages["embeddings"], settings.model.layers, world.device)
+        stages["messages"] = message_bytes(stages["embeddings"], n_layers, world.device)
+    sizes = StepSizes(n_replicas, settings.training.batch_size, size, n_layers)
+    if of_sampler := sampler_bytes(settings.negatives, world, sizes):
+        stages["negatives"] = of_sampler
     world.memory.check(sum(stages.values()), f"training {_counted(n_replicas, 'replica')}")
 
     say("a few steps of training and one look, to measure them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ from torch import Tensor
 
 from pspns.shapes import World
 from pspns.spectral import OVERSAMPLING, is_exact
-from pspns.training.epochs import STEPS_AHEAD
+from pspns.training.epochs import ROWS_AT_ONCE, STEPS_AHEAD
 
 # What a step holds for each row at its peak, found by counting live tensors: numbers of users, items and pairs, scores,
-# weights and gradients of those. (Samplers that make vectors need about ten vectors more.)
+# weights and gradients of those. What a sampler holds comes on top.
 NUMBERS_A_ROW = 10
+# Of a step that follows the gradient of vectors, likewise.
+VECTORS_A_ROW = 12
 # What Adam on the CPU notes down of each row of a table: its number, its steps, when it was last in a batch.
 NOTES_A_ROW = 3
 
@@ -37,6 +40,41 @@ def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) ->
         + (2 if world.device.type == "cpu" else 4) * 8 * n_visits,
         "a batch": 8 * n_replicas * batch_size * NUMBERS_A_ROW,
     }
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """What the bytes of a sampler depend on, beside the world and its settings."""
+
+    n_replicas: int
+    batch_size: int
+    embedding_size: int
+    n_layers: int  # through which messages pass
+
+    @property
+    def n_rows(self) -> int:
+        """Of a batch, for each replica."""
+        return -(-self.batch_size // ROWS_AT_ONCE) * ROWS_AT_ONCE
+
+    def of_rows(self, n_bytes: float = 0, *, vectors: float = 0) -> int:
+        """So much for each row of a batch."""
+        return int(self.n_replicas * self.n_rows * (n_bytes + 4 * self.embedding_size * vectors))
+
+    def of_nodes(self, n_nodes: int, n_bytes: float = 0, *, vectors: float = 0) -> int:
+        """So much for each of these users or items and each replica."""
+        return int(self.n_replicas * n_nodes * (n_bytes + 4 * self.embedding_size * vectors))
+
+
+def sampler_bytes(part: Any, world: World, sizes: StepSizes) -> int:
+    """What a part of negatives/ holds at most, in a step or between two; one that does not say needs nothing."""
+    return int(part.needed_bytes(world, sizes)) if hasattr(part, "needed_bytes") else 0
+
+
+def gradient_bytes(world: World, sizes: StepSizes, *, by_layers: bool = False) -> int:
+    """What a step holds in addition that follows the gradient through vectors: of two gathers from the tables, and of
+    each layer, beside the layers themselves."""
+    tables = 2 + (2 * sizes.n_layers if by_layers else 0)
+    return sizes.of_nodes(world.n_users + world.n_items, vectors=tables)
 
 
 def message_bytes(table: int, layers: int, device: torch.device) -> int:

@@ -98,6 +98,10 @@ class Settings:
     def __post_init__(self) -> None:
         with blaming("loss"):
             find_part("losses", self.training.loss)
+        # Models that train have vectors of a size.
+        if not hasattr(self.model, "embedding_size") and self.negatives != UniformNegatives():
+            model, negatives = part_name("models", self.model), part_name("negatives", self.negatives)
+            raise SettingsError(f"{model} has no training loop, so [negatives] {negatives} has no effect; leave it out")
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Every section that is set and its keys, as a settings file would write them."""

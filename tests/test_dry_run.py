@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from toy import CPU, given_split, random_pairs, toy_world
 
 import pspns.training.trainer as trainer_module
+from pspns.components import find_part, part_names
 from pspns.data.split import GivenSplit
 from pspns.data.splits.none import NoSplit
 from pspns.dry_run import (
@@ -33,7 +34,14 @@ from pspns.models.lightgcn import LightGcn
 from pspns.models.mf import MatrixFactorisation
 from pspns.models.popular import Counts, Popular
 from pspns.models.svd import SvdRanking
-from pspns.needed_bytes import held_bytes, message_bytes, svd_bytes, training_bytes
+from pspns.needed_bytes import StepSizes, held_bytes, message_bytes, sampler_bytes, svd_bytes, training_bytes
+from pspns.negatives.ahns import AdaptiveNegatives
+from pspns.negatives.dens import DisentangledNegatives
+from pspns.negatives.dns import DynamicNegatives
+from pspns.negatives.dns_m_n import BestOfManyNegatives
+from pspns.negatives.irgan import GeneratedNegatives
+from pspns.negatives.mixgcf import MixedNegatives
+from pspns.negatives.srns import RememberedNegatives
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.psp import PspPositives
 from pspns.rng import ReplicaStream, host_stream
@@ -97,10 +105,10 @@ class LiveTensors(TorchDispatchMode):
         self.now -= self._sizes.pop(address)
 
 
-def trained(world, model, n_replicas, batch_size, watch, steps=6):
+def trained(world, model, n_replicas, batch_size, watch, steps=6, negatives=None):
     trainer = Trainer(
         members=[Member(world, XavierStart(), 1e-4, range(n_replicas), None)],
-        negatives=UniformNegatives(),
+        negatives=negatives or UniformNegatives(),
         settings=TrainingSettings(steps=steps, batch_size=batch_size),
         select_by="recall@20",
         watch=watch,
@@ -154,6 +162,86 @@ def test_a_step_holds_as_much_as_was_estimated(n_users, n_items, n_pairs, batch_
     assert 0.75 * total < live.peak < 1.1 * total
 
 
+def check_bytes_of_sampler(negatives, n_users, n_items, n_pairs, batch_size, layers):
+    """Over an epoch and a bit, with what happens at its end; of all that a training holds."""
+    world = toy_world(n_users=n_users, n_items=n_items, n_pairs=n_pairs)
+    model = MatrixFactorisation(embedding_size=32) if layers is None else LightGcn(embedding_size=32, layers=layers)
+    live, peaks = LiveTensors(), []
+
+    def watch(step, last_step, evaluation):
+        peaks.append(live.peak)
+        live.peak = live.now
+
+    with live:
+        trained(world, model, 2, batch_size, watch, -(-world.pairs.n_visits // batch_size) + 2, negatives)
+    found = training_bytes(world, 32, 2, batch_size)
+    beside = sum(found.values()) + (0 if layers is None else message_bytes(found["embeddings"], layers, CPU))
+    total = beside + sampler_bytes(negatives, world, StepSizes(2, batch_size, 32, layers or 0))
+    peak = max(peaks[1:])  # the first step makes Adam's moments
+    assert 0.97 * peak < total < 2 * peak
+    return beside, peak
+
+
+@pytest.mark.parametrize(
+    ("n_users", "n_items", "n_pairs", "batch_size"),
+    [pytest.param(1200, 800, 200, 512, id="large tables"), pytest.param(100, 80, 1000, 4096, id="a large batch")],
+)
+@pytest.mark.parametrize("layers", [None, 1, 3])
+@pytest.mark.parametrize("name", part_names("negatives"))
+def test_a_step_holds_as_much_as_was_estimated_whatever_the_negatives(
+    name, layers, n_users, n_items, n_pairs, batch_size
+):
+    kind = find_part("negatives", name)
+    at_once = {"warm_up": 1} if "warm_up" in kind.__dataclass_fields__ else {}
+    check_bytes_of_sampler(kind(**at_once), n_users, n_items, n_pairs, batch_size, layers)
+
+
+@pytest.mark.parametrize("layers", [None, 2])
+@pytest.mark.parametrize(
+    "negatives",
+    [
+        AdaptiveNegatives(candidates=300),
+        BestOfManyNegatives(best=150),
+        BestOfManyNegatives(candidates=30, best=2, sum_over_best=True),
+        BestOfManyNegatives(candidates=30, best=30, sum_over_best=True),
+        DisentangledNegatives(candidates=1),
+        DisentangledNegatives(candidates=40),
+        DynamicNegatives(candidates=300),
+        GeneratedNegatives(warm_up=1, generator_batch=1000),
+        MixedNegatives(candidates=1),
+        MixedNegatives(candidates=300),
+        RememberedNegatives(memory=70, fresh=2),
+        RememberedNegatives(memory=2, fresh=100),
+    ],
+)
+def test_and_whatever_their_settings(negatives, layers):
+    beside, peak = check_bytes_of_sampler(negatives, 200, 150, 1000, 960, layers)
+    assert peak > 1.5 * beside, "the sampler's own did not weigh enough to be seen"
+
+
+@pytest.mark.parametrize("model", LOOPS)
+def test_the_bytes_of_negatives_are_part_of_the_estimate(data, model, monkeypatch):
+    assert "negatives" not in estimate(data, settings(model=model)).bytes_by_stage
+    remembered = settings(
+        model=model, negatives=RememberedNegatives(memory=5, fresh=3), training={"batch_size": 100, "max_steps": 1}
+    )
+    found = estimate(data, remembered).bytes_by_stage
+    # Five pasts of all vectors; five numbers for each user, and one more; past scores of what is remembered.
+    assert found["negatives"] == 2 * (5 * (60 + 40) * 4 * 8 + 8 * 60 * (5 + 1) + 128 * 22 * 5 * (5 + 1))
+    # Without room for them no step is taken.
+    without = sum(found.values()) - found.get("the graph", 0) - found["negatives"]
+    monkeypatch.setattr(Loop, "_take_step", lambda _: pytest.fail("a step was taken"))
+    tight = dataclasses.replace(remembered.run, memory_gib=(without + 1) / GIB)
+    assert estimate(data, dataclasses.replace(remembered, run=tight)).refusal.startswith("training 2 replicas needs")
+
+
+def test_layers_that_a_sampler_reads_count(data):
+    negatives = MixedNegatives(candidates=1)  # so that choosing takes less than following the gradient
+    one, two = (estimate(data, settings(model=model, negatives=negatives)).bytes_by_stage for model in LOOPS)
+    # Two tables for each of two layers.
+    assert two["negatives"] - one["negatives"] == 2 * 2 * one["embeddings"]
+
+
 def test_an_order_is_made_of_two_columns():
     stream = ReplicaStream([0], "shuffle")
     stream.order(10)  # compiled
@@ -200,9 +288,10 @@ def bytes_of_rankings(data: GivenSplit) -> int:
     return sets + 8 * sum(judged) + 8 * 40 + 3 * 4 * 40
 
 
+@pytest.mark.parametrize("negatives", [UniformNegatives(), MixedNegatives()])
 @pytest.mark.parametrize("model", LOOPS)
-def test_stages_of_a_model_with_a_loop(data, model):
-    found = estimate(data, settings(model=model))
+def test_stages_of_a_model_with_a_loop(data, model, negatives):
+    found = estimate(data, settings(model=model, negatives=negatives))
     n_users, n_items, n_train = found.n_users, found.n_items, found.n_train
     assert (n_users, n_items) == (60, 40)
     assert n_train == int((data.parts == 0).sum())
@@ -213,9 +302,10 @@ def test_stages_of_a_model_with_a_loop(data, model):
     # train pairs once, the positives' own columns, the rejected sets, the users' weights
     assert stages["pairs"] == 16 * n_train + 7 * n_train + (20 * n_train + 16 * 60 + 8) + 4 * 60
     assert stages["held-out and known items"] == bytes_of_rankings(data)
-    # Two matrices in CSR form with numbers and values of 32 bits: once for messages, once for who is folded in, which
-    # also needs the items' degrees.
-    graph = 2 * (2 * (4 + 4) * n_train + 4 * (n_users + 1 + n_items + 1)) + 4 * n_items
+    # Edges in CSR form, from which operators are made of two such matrices with numbers of 32 bits: for messages, for
+    # who is folded in, which also needs the items' degrees, and for samplers that read layers.
+    edges, operator = (4 + 8) * n_train + 8 * (n_users + 1), 2 * (4 + 4) * n_train + 4 * (n_users + 1 + n_items + 1)
+    graph = edges + (2 if negatives == UniformNegatives() else 3) * operator + 4 * n_items
     assert stages.get("the graph", 0) == (graph if isinstance(model, LightGcn) else 0)
     assert stages.get("messages", 0) == (4 * stages["embeddings"] if isinstance(model, LightGcn) else 0)
     assert found.bytes_needed == sum(stages.values()) < found.budget

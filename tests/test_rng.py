@@ -84,3 +84,23 @@ def test_neighbouring_bits_are_independent():
     assert abs(np.corrcoef(unit[0], unit[1])[0, 1]) < 0.03  # replicas; 4 standard errors are 0.028
     assert abs(np.corrcoef(unit[0, 1:], unit[0, :-1])[0, 1]) < 0.03  # positions
     assert stats.kstest(unit[0], "uniform").pvalue > 1e-4
+
+
+def test_fractions_are_the_upper_53_bits():
+    drawn, bits = ReplicaStream([5, 6], "f").fractions(3, 4), ReplicaStream([5, 6], "f").bits(3, 4)
+    assert drawn.shape == (2, 3, 4)
+    assert drawn.dtype == torch.float64
+    assert drawn.flatten().tolist() == [(b % 2**64 >> 11) / 2**53 for b in bits.flatten().tolist()]
+
+
+def test_fractions_fill_the_unit_interval_down_to_the_last_bit():
+    stream = ReplicaStream([0, 1], "f")
+    drawn = stream.fractions(50_000).numpy()
+    assert (drawn >= 0).all()
+    assert (drawn < 1).all()
+    for own in drawn:
+        assert stats.kstest(own, "uniform").pvalue > 1e-4
+        assert stats.kstest(own * 2**32 % 1, "uniform").pvalue > 1e-4  # constant if only 32 bits were random
+        last_bits = (own * 2**53).astype(np.int64) % 32
+        assert stats.chisquare(np.bincount(last_bits, minlength=32)).pvalue > 1e-4
+    assert not np.array_equal(stream.fractions(50_000).numpy(), drawn)

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
+from pspns.components import find_part, part_names
 from pspns.data.settings import DataSettings
 from pspns.data.splits.random import RandomSplit
 from pspns.errors import SettingsError
+from pspns.models.ease import Ease
+from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
+from pspns.negatives.dns import DynamicNegatives
+from pspns.negatives.uniform import UniformNegatives
 from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 
@@ -49,9 +55,28 @@ def test_as_dict_names_the_parts_and_leaves_unset_sections_out() -> None:
         (RunSettings, {"protocol": "strickt"}, "did you mean 'strict'?"),
         (DataSettings, {"columns": {"usr": "a"}}, "did you mean 'user'?"),
         (Settings, {"training": TrainingSettings(loss="brp")}, "loss: no losses named 'brp'"),
+        (
+            Settings,
+            {"model": Popular(), "negatives": DynamicNegatives()},
+            "popular has no training loop, so [negatives] dns has no effect; leave it out",
+        ),
+        (
+            Settings,
+            {"model": Ease(), "negatives": UniformNegatives(owned_too=True)},
+            "[negatives] uniform has no effect",
+        ),
     ],
 )
 def test_impossible_settings_are_refused_before_anything_runs(section: Any, given: Any, complaint: str) -> None:
     with pytest.raises(SettingsError) as caught:
         section(**given)
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize("model", part_names("models"))
+def test_only_models_that_train_take_other_negatives_than_the_default(model: str) -> None:
+    part = find_part("models", model)()
+    Settings(model=part, negatives=UniformNegatives())  # no complaint
+    trains = model in ("mf", "lightgcn")
+    with contextlib.nullcontext() if trains else pytest.raises(SettingsError, match="has no training loop"):
+        Settings(model=part, negatives=DynamicNegatives())

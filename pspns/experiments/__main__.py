@@ -17,7 +17,7 @@ from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
 from pspns.errors import PspnsError, SettingsError, unknown_name
-from pspns.experiments import choose, protocols, samplers, what_helps
+from pspns.experiments import choose, hardness, protocols, samplers, what_helps
 from pspns.experiments._members import Tables, changed, make_settings
 from pspns.json_files import write_json
 from pspns.record import describe_run
@@ -25,7 +25,13 @@ from pspns.run import Run, run_together
 from pspns.settings import Settings
 from pspns.training.stopping import Evaluation
 
-EXPERIMENTS = {"choose": choose, "protocols": protocols, "samplers": samplers, "what-helps": what_helps}
+EXPERIMENTS = {
+    "choose": choose,
+    "hardness": hardness,
+    "protocols": protocols,
+    "samplers": samplers,
+    "what-helps": what_helps,
+}
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from pspns.needed_bytes import StepSizes
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.shapes import PositiveBatch, Reads, SharedWorld
 
@@ -26,6 +27,11 @@ class PoolSampler(StreamSampler):
         if self._owned_too:
             return self._stream.integers(torch.full_like(batch.users, self._n_items), self._candidates)
         return self._rejected.draw_outside(batch.users, self._candidates, self._stream)
+
+
+def pool_bytes(sizes: StepSizes, candidates: int) -> int:
+    """A number and a score for each candidate of each row."""
+    return sizes.of_rows((8 + 4) * candidates)
 
 
 def pick(pool: Tensor, places: Tensor) -> Tensor:

@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from pspns.errors import SettingsError
+from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_above_zero, check_least
-from pspns.negatives._pool_sampler import PoolSampler, pick
-from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld
+from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
 from pspns.tuning.space import Choices, Space
 
 
@@ -60,6 +61,9 @@ class AdaptiveNegatives:
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> AdaptiveSampler:
         return AdaptiveSampler(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        return pool_bytes(sizes, 2 * (self.candidates + 1))  # once more with the positive; then scores and distances
 
     def target(self, positive: Tensor) -> Tensor:
         """The score that suits a negative, given those of positives."""

@@ -25,10 +25,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.negatives._checks import check_least, check_share
-from pspns.negatives._pool_sampler import PoolSampler, pick
+from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.rng import host_stream
-from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, take
+from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, take
 from pspns.tuning.space import Choices, Space
 
 GATES = ("user", "item", "positive", "negative")
@@ -55,6 +56,16 @@ class DisentangledNegatives:
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> DisentanglingSampler:
         return DisentanglingSampler(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        # With their gradient and Adam's moments.
+        gates = sizes.of_nodes(len(GATES) * (sizes.embedding_size + 1), vectors=4)
+        # A map is copied for each block of rows that it is multiplied with.
+        copies = sizes.embedding_size / math.gcd(sizes.n_rows, ROWS_IN_A_SUM)
+        choosing = (3 + copies) * self.candidates
+        learning = VECTORS_A_ROW + (sizes.n_layers + 1) * (8 + len(GATES) * copies)
+        vectors = sizes.of_rows(vectors=choosing + learning)
+        return gates + pool_bytes(sizes, self.candidates) + vectors + gradient_bytes(world, sizes, by_layers=True)
 
 
 class DisentanglingSampler(PoolSampler):

@@ -18,9 +18,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pspns.errors import SettingsError
+from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.negatives._checks import check_least
-from pspns.negatives._pool_sampler import PoolSampler, pick
-from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, take
+from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, take
 from pspns.tuning.space import Choices, Space
 
 
@@ -46,6 +47,13 @@ class BestOfManyNegatives:
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> BestOfManySampler:
         return BestOfManySampler(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        needed = pool_bytes(sizes, self.candidates + self.best)
+        if self.sum_over_best:
+            vectors = VECTORS_A_ROW + 3 * (self.best - 1)
+            needed = max(needed, sizes.of_rows(vectors=vectors)) + gradient_bytes(world, sizes)
+        return needed
 
 
 class BestOfManySampler(PoolSampler):

@@ -15,20 +15,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pspns.candidate_scores import candidate_scores
 from pspns.item_sets import ItemSets
+from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_above_zero, check_least, check_share
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
-from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, part_of
+from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, part_of
 from pspns.tuning.space import Choices, Space
 
 SCORES_AT_ONCE = 1 << 25  # of the generator: rows times items
 TERMS_IN_A_SUM = 512  # on the CPU
-KEPT_SHARE = 0.25  # of the memory budget, for what is kept for all users
+# Users times items up to which a generator's running totals are kept, half a GiB. Not a share of what is free: how much
+# that is must not show in the last bits of a result.
+MOST_KEPT = 1 << 27
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +55,23 @@ class GeneratedNegatives:
     def __post_init__(self) -> None:
         check_above_zero(self, "temperature", "generator_learning_rate")
         check_share(self, "positive_share")
-        check_least(self, warm_up=0, generator_batch=1)
+        check_least(self, warm_up=1, generator_batch=1)
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> GeneratingSampler:
         return GeneratingSampler(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        n_users, n_items = world.n_users, world.n_items
+        generators = sizes.of_nodes(n_users + n_items, 16, vectors=4)  # with their gradients and Adam's moments
+        keeps_ends = n_users * n_items <= MOST_KEPT
+        kept = 4 * sizes.n_replicas * n_users * n_items if keeps_ends else 0
+        # One after the other: drawing, working out what to draw by, learning.
+        drawing = 8 * sizes.n_rows * n_items
+        n_ends = (n_users if keeps_ends else sizes.n_rows) * n_items
+        working_out = 4 * n_ends + 20 * min(n_ends, SCORES_AT_ONCE)
+        n_draws = 2 * int(np.bincount(world.train.users).max())
+        learning = min(self.generator_batch, n_users) * (40 * n_items + 100 * n_draws)
+        return generators + kept + max(drawing, working_out, learning) + 36 * len(world.train)
 
 
 class GeneratingSampler(StreamSampler):
@@ -68,9 +85,8 @@ class GeneratingSampler(StreamSampler):
         self._epochs = [0] * len(seeds)
         self._generators: list[Generator | None] = [None] * len(seeds)
         # Between two epochs' ends a generator does not change. So what is drawn by is worked out once for all users and
-        # kept, `[n_users, n_items]` for each replica, unless that took too much memory.
-        limit, n_bytes = world.memory.limit, 4 * len(seeds) * world.n_users * world.n_items
-        self._keeps_ends = limit is None or n_bytes < KEPT_SHARE * limit
+        # kept, `[n_users, n_items]` for each replica, unless that is too much.
+        self._keeps_ends = world.n_users * world.n_items <= MOST_KEPT
         self._ends: list[Tensor | None] = [None] * len(seeds)
 
     @torch.no_grad()
@@ -87,9 +103,9 @@ class GeneratingSampler(StreamSampler):
     def _ends_of(self, replica: int, generator: Generator, users: Tensor) -> Tensor:
         """Running totals of the weights of all items, `[users, n_items]`."""
         rows = self._rejected.rows(users.expand(len(self._generators), -1))[replica]
-        at_once = max(1, SCORES_AT_ONCE // self._world.n_items)
+        n_parts = -(-len(users) * self._world.n_items // SCORES_AT_ONCE)
         found = []
-        for own, own_rows in zip(torch.split(users, at_once), torch.split(rows, at_once), strict=True):
+        for own, own_rows in zip(*(torch.tensor_split(x, n_parts) for x in (users, rows)), strict=True):
             scores = generator.scores(own) / self._settings.temperature
             if not self._settings.owned_too:
                 scores[self._rejected.sets.entries(own_rows)] = -torch.inf
@@ -169,8 +185,9 @@ class Generator:
             return torch.addmm(bias, rows, items.T)
         # In blocks: sums over more items or users, which the gradients are, have other last bits on two threads.
         columns = list(zip(torch.split(items, TERMS_IN_A_SUM), torch.split(bias, TERMS_IN_A_SUM), strict=True))
-        blocks = [[torch.addmm(own, block, of.T) for of, own in columns] for block in torch.split(rows, TERMS_IN_A_SUM)]
-        return torch.cat([torch.cat(block, -1) for block in blocks])
+        # Of about the same size, because a block of one or two rows has other last bits, too.
+        blocks = torch.tensor_split(rows, -(-len(rows) // TERMS_IN_A_SUM))
+        return torch.cat([torch.cat([torch.addmm(own, block, of.T) for of, own in columns], -1) for block in blocks])
 
     def learn(self, model: Embeddings, train: ItemSets, positive_share: float) -> None:
         """Go once through all users who have items; the most active together, because they draw as often."""

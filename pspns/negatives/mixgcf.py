@@ -19,9 +19,10 @@ from typing import ClassVar
 import torch
 
 from pspns.candidate_scores import candidate_scores
+from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.negatives._checks import check_least
-from pspns.negatives._pool_sampler import PoolSampler, pick
-from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, take
+from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, take
 from pspns.tuning.space import Choices, Space
 
 
@@ -37,6 +38,10 @@ class MixedNegatives:
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> MixingSampler:
         return MixingSampler(world, seeds, self.candidates)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        choosing = pool_bytes(sizes, self.candidates) + sizes.of_rows(vectors=2 * (sizes.n_layers + 1))
+        return max(choosing, sizes.of_rows(vectors=VECTORS_A_ROW)) + gradient_bytes(world, sizes, by_layers=True)
 
 
 class MixingSampler(PoolSampler):

@@ -16,9 +16,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_least
 from pspns.negatives._stream_sampler import StreamSampler
-from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
 from pspns.tuning.space import Choices, Space
 from pspns.weighted_draws import WeightedDraws
 
@@ -41,6 +42,10 @@ class PopularNegatives:
         # Of the largest, lest a high power be too large for any number.
         weights = np.log1p(counts) if self.logarithmic else (counts / counts.max()) ** self.exponent
         return PopularSampler(world, seeds, weights)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        # Stretches of the items, and for each item that may not be drawn, where it was cut out and how much.
+        return 8 * (world.n_items + 2 * world.n_users + 2 * len(world.rejected.keys)) + sizes.of_rows(5 * 8)
 
 
 class PopularSampler(StreamSampler):

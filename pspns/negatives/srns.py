@@ -18,12 +18,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_above_zero, check_least
 from pspns.negatives._pool_sampler import pick
 from pspns.negatives._snapshots import Snapshots
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
-from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State, World
 from pspns.tuning.space import Choices, Space
 
 EPOCHS_REMEMBERED = 5
@@ -60,6 +61,13 @@ class RememberedNegatives:
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> RememberingSampler:
         return RememberingSampler(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        past = sizes.of_nodes(world.n_users + world.n_items, vectors=EPOCHS_REMEMBERED)
+        remembered = sizes.of_nodes(world.n_users, 8 * (self.memory + 1))
+        # One after the other: past scores and what is made of them; six columns of numbers of all that may stay.
+        choosing, renewing = 22 * EPOCHS_REMEMBERED * (self.memory + 1), 50 * (self.memory + self.fresh)
+        return past + remembered + sizes.of_rows(max(choosing, renewing))
 
 
 class RememberingSampler(StreamSampler):

@@ -30,8 +30,7 @@ class CpuStep(WrittenOutStep[RowAdam]):
         view = self._model.propagate()
         has_messages = view.final is not view.base
         user_rows = self._rows(self._users, batch.users, all_rows=has_messages)
-        drawn = self._sampler.sample(batch, view).items
-        assert drawn is not None, "a sampler that makes vectors must say that it reads gradients"
+        drawn = self._drawn(batch, view)
         item_rows = self._rows(
             self._items, batch.items, drawn, all_rows=has_messages or self._sampler.reads != "nothing"
         )

@@ -31,8 +31,7 @@ class GpuStep(WrittenOutStep[GpuAdam]):
             self._beside.wait_stream(here)
         # Few numbers, but long to sort: meanwhile messages pass.
         with torch.cuda.stream(self._beside):
-            drawn = self._sampler.sample(batch, view).items
-            assert drawn is not None, "a sampler that makes vectors must say that it reads gradients"
+            drawn = self._drawn(batch, view)
             pairs = GpuPairs(batch.users, batch.items, drawn)
         here.wait_stream(self._beside)
 

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 from torch import Tensor
 
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import PositiveBatch, Sampler, State, part_of
+from pspns.shapes import ModelView, PositiveBatch, Sampler, State, part_of
 from pspns.training.objective import Loss
 
 
@@ -58,6 +58,14 @@ class WrittenOutStep(Generic[A]):
             self._adam(table, self._learning_rate, part_of(state, name))
             for name, table in (("users", self._model.users), ("items", self._model.items))
         )
+
+    def _drawn(self, batch: PositiveBatch, view: ModelView) -> Tensor:
+        """The negatives, `[replicas, rows]` items; all else that a sampler can give needs the plain step."""
+        given = self._sampler.sample(batch, view)
+        made = (given.embeddings, given.base_embeddings, given.row_losses)
+        assert given.items is not None, "a sampler that makes vectors must say that it reads gradients"
+        assert made == (None, None, None), "a sampler that gives more than items must say that it reads gradients"
+        return given.items
 
     def _shares(self, batch: PositiveBatch) -> tuple[Tensor, Tensor]:
         """How much each row's loss and its squared lengths count in the mean, `[replicas, rows]` both."""

@@ -143,6 +143,35 @@ class TestPositives:
         assert "but weighting is none; choose" in done.err
 
 
+class TestNegatives:
+    def test_chosen_with_their_settings(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        words = (
+            "--model",
+            "lightgcn",
+            "--negatives",
+            "dns",
+            "--negatives.candidates",
+            7,
+            "--positives",
+            "psp",
+            "--rank",
+            4,
+        )
+        done = command("train", "--data", clicks_file, *words, "--out", tmp_path / "run", *QUICK)
+        assert done.code == 0, done.err
+        assert settings_of(tmp_path / "run")["negatives"] == {"name": "dns", "candidates": 7}
+
+    @pytest.mark.parametrize("name", ["mixgcf", "dens"])
+    def test_those_meant_for_graphs_work_without_one(
+        self, command: Cli, clicks_file: Path, tmp_path: Path, name: str
+    ) -> None:
+        words = ("--model", "mf", "--negatives", name, "--negatives.candidates", 3)
+        done = command("train", "--data", clicks_file, *words, "--out", tmp_path / "run", *QUICK)
+        assert done.code == 0, done.err
+        assert "warning" not in done.err.lower()
+        assert settings_of(tmp_path / "run")["negatives"]["name"] == name
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("words", "complaint"),
@@ -162,6 +191,10 @@ class TestRefusals:
             (("--model", "mff"), "--model: no models named 'mff'"),
             (("--protocol", "strikt"), "did you mean 'strict'?"),
             (("--recipe", "plian"), "no recipe named 'plian'"),
+            (
+                ("--model", "popular", "--negatives", "dns"),
+                "popular has no training loop, so [negatives] dns has no effect",
+            ),
             (("--select-by", "recal@20"), "did you mean 'recall'?"),
             (("--device", "tpu"), "no device named 'tpu'"),
             (("--config", "none.toml"), "none.toml: cannot be read: No such file"),

@@ -13,7 +13,7 @@ from toy import given_split
 from pspns.components import find_part, part_names
 from pspns.data.arrays import write_arrays
 from pspns.experiments import __main__ as command_line
-from pspns.experiments import choose, protocols, samplers, what_helps
+from pspns.experiments import choose, hardness, protocols, samplers, what_helps
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.positives.psp import PspPositives
 from pspns.run import run
@@ -167,7 +167,7 @@ def test_every_member_can_be_made_and_can_be_named(module):
 
 
 def test_every_experiment_has_a_name():
-    assert set(command_line.EXPERIMENTS.values()) == {choose, protocols, samplers, what_helps}
+    assert set(command_line.EXPERIMENTS.values()) == {choose, hardness, protocols, samplers, what_helps}
 
 
 def test_tables_laid_over_tables():
@@ -239,3 +239,13 @@ def test_members_with_different_samplers_train_in_loops_of_their_own(experiment)
     alone = experiment("samplers", "--seeds", "0", "--only", "ahns")["members"]["ahns"]
     assert together["ahns"]["test"] == alone["test"]
     assert together["ahns"]["test"] != together["dns"]["test"]
+
+
+def test_hardness_tries_samplers_away_from_their_defaults():
+    members = {name: make_settings(tables) for name, tables in hardness.members().items()}
+    for name, settings in members.items():
+        sampler = name.partition(",")[0]
+        assert isinstance(settings.negatives, find_part("negatives", sampler))
+        assert settings.negatives != find_part("negatives", sampler)()
+        assert settings.run.protocol == "strict"
+    assert len({repr(settings.negatives) for settings in members.values()}) == len(members)

@@ -14,6 +14,7 @@ from toy import CPU, make_world, random_pairs, toy_world
 from pspns.errors import SettingsError
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
+from pspns.models._embedding_model import EmbeddingModel
 from pspns.models._graph import edge_weights
 from pspns.models._propagation import SparseLayers
 from pspns.models.lightgcn import GraphModel, ItemsOfNewUsers, LightGcn
@@ -115,6 +116,63 @@ def test_scores_are_made_of_the_mean_of_all_layers_over_the_chosen_graph(graph, 
         # What L2 holds small is layer 0.
         assert np.array_equal(base.users[:, replica].detach().numpy(), users)
         assert np.array_equal(base.items[:, replica].detach().numpy(), items)
+
+
+def dense_layers_of(world, graph: str, layers: int, tables: torch.Tensor) -> list[torch.Tensor]:
+    """Ã^l on `[nodes, replicas, size]` tables, l from 0 on, users first, in float64."""
+    # Of operators that are means of powers, the differences are the powers.
+    totals = [(layer + 1) * dense_operator(dense_weights(world, graph), layer) for layer in range(layers + 1)]
+    powers = [after - before for before, after in zip([0 * totals[0], *totals], totals, strict=False)]
+    return [torch.einsum("nm,mrs->nrs", power, tables.double()) for power in powers]
+
+
+@pytest.mark.parametrize("graph", ["train", "merged-weighted"])
+@pytest.mark.parametrize("layers", range(4))
+def test_layers_by_themselves_and_what_is_made_of_their_mean(graph, layers):
+    world = injected_world()
+    model = LightGcn(embedding_size=SIZE, layers=layers, graph=graph).fit(world, ModelOnly(starts_of(world, 0, 1)))
+    view, together = model.propagate_layers(), model.propagate()
+    expected = dense_layers_of(world, graph, layers, torch.cat((model.users, model.items)).detach())
+    found = [torch.cat((layer.users, layer.items)).detach().double() for layer in view.layers]
+    assert len(found) == layers + 1
+    for one, two in zip(found, expected, strict=True):
+        assert (one - two).norm() < 1e-6 * two.norm()
+    assert view.base.users is view.layers[0].users is model.users
+    assert view.base.items is view.layers[0].items is model.items
+    final = torch.cat((view.final.users, view.final.items)).double()
+    torch.testing.assert_close(final, sum(expected) / (layers + 1), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        final, torch.cat((together.final.users, together.final.items)).double(), rtol=0, atol=1e-6
+    )
+
+
+def test_matrix_factorisation_is_one_layer():
+    model = EmbeddingModel(starts_of(injected_world(), 0), CPU)
+    view = model.propagate_layers()
+    assert view.base is view.final
+    assert list(view.layers) == [view.base]
+    assert view.base.users is model.users
+    assert view.base.items is model.items
+
+
+@pytest.mark.parametrize("layers", range(4))
+def test_the_gradient_passes_back_through_every_layer(layers):
+    world = injected_world()
+    model = LightGcn(embedding_size=SIZE, layers=layers).fit(world, ModelOnly(starts_of(world, 0, 1)))
+    generator = torch.Generator().manual_seed(0)
+    coefficients = [torch.randn(70, 2, SIZE, generator=generator) for _ in range(layers + 2)]
+
+    def value(*read):
+        """Not linear, and of each layer as well as of their mean."""
+        return sum((table.tanh() * factors).sum() for table, factors in zip(read, coefficients, strict=True))
+
+    view = model.propagate_layers()
+    value(*(torch.cat((tables.users, tables.items)) for tables in (*view.layers, view.final))).backward()
+    table = torch.cat((model.users, model.items)).detach().double().requires_grad_()
+    expected = dense_layers_of(world, "train", layers, table)
+    value(*expected, sum(expected) / (layers + 1)).backward()
+    found = torch.cat((model.users.grad, model.items.grad)).double()
+    assert (found - table.grad).norm() < 1e-6 * table.grad.norm()
 
 
 def test_positives_do_not_change_the_graph_unless_asked():

@@ -28,8 +28,8 @@ def make_weights(n_users=N_USERS, n_items=N_ITEMS, *, weighted: bool, share=0.3,
     return sparse.csr_array(weights.astype(np.float32))
 
 
-def dense_operator(weights: sparse.csr_array, layers: int) -> np.ndarray:
-    """(1 / (L+1)) Σ_l Ã^l over users and items together."""
+def dense_operator(weights: sparse.csr_array, layers: int, first: int = 0) -> np.ndarray:
+    """The mean of Ã^l, l from `first` to `layers`, over users and items together."""
     n_users = weights.shape[0]
     adjacency = np.zeros((sum(weights.shape),) * 2)
     adjacency[:n_users, n_users:] = weights.toarray()
@@ -37,7 +37,7 @@ def dense_operator(weights: sparse.csr_array, layers: int) -> np.ndarray:
     degrees = adjacency.sum(1)
     scale = np.where(degrees > 0, np.maximum(degrees, 1) ** -0.5, 0)
     normalised = scale[:, None] * adjacency * scale
-    return sum(np.linalg.matrix_power(normalised, power) for power in range(layers + 1)) / (layers + 1)
+    return np.mean([np.linalg.matrix_power(normalised, power) for power in range(first, layers + 1)], axis=0)
 
 
 def make_tables(weights: sparse.csr_array, n_replicas=N_REPLICAS, size=SIZE, dtype=torch.float64, seed=0):
@@ -45,10 +45,10 @@ def make_tables(weights: sparse.csr_array, n_replicas=N_REPLICAS, size=SIZE, dty
     return [torch.randn(n, n_replicas, size, dtype=dtype, generator=generator) for n in weights.shape]
 
 
-def expected_tables(weights: sparse.csr_array, layers: int, users, items):
+def expected_tables(weights: sparse.csr_array, layers: int, users, items, first: int = 0):
     """The dense operator on every replica apart."""
     both = torch.cat((users, items)).double().numpy()
-    found = np.stack([dense_operator(weights, layers) @ both[:, r] for r in range(both.shape[1])], axis=1)
+    found = np.stack([dense_operator(weights, layers, first) @ both[:, r] for r in range(both.shape[1])], axis=1)
     return torch.from_numpy(found[: len(users)]), torch.from_numpy(found[len(users) :])
 
 
@@ -68,6 +68,32 @@ def test_equals_dense_matrix_powers(layers, weighted):
     assert distance(propagate(exact, users, items), expected) < 1e-15
     rounded = SparseLayers(weights, layers, CPU)
     assert distance(propagate(rounded, users.float(), items.float()), expected) < 2e-7
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_the_mean_may_begin_at_layer_1(layers, weighted):
+    """One layer is then the normalised graph itself."""
+    weights = make_weights(weighted=weighted)
+    users, items = make_tables(weights)
+    expected = expected_tables(weights, layers, users, items, first=1)
+    exact = SparseLayers(weights, layers, CPU, torch.float64, with_first=False)
+    assert distance(propagate(exact, users, items), expected) < 1e-15
+    assert distance(expected, expected_tables(weights, layers, users, items)) > 0.1
+    rounded = best_operator(weights, layers, MemoryBudget(CPU), with_first=False)
+    found = propagate(rounded, users.float(), items.float())
+    assert distance(found, expected) < 2e-7
+    assert (found[0][5] == 0).all(), "a node without edges gets no message"
+    assert (found[1][4] == 0).all()
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_without_layer_0_derivatives_equal_differences_too(layers):
+    weights = make_weights(6, 7, weighted=True)
+    operator = SparseLayers(weights, layers, CPU, torch.float64, with_first=False)
+    tables = [table.requires_grad_() for table in make_tables(weights, n_replicas=2, size=2)]
+    assert torch.autograd.gradcheck(lambda *given: propagate(operator, *given), tables)
+    assert torch.autograd.gradgradcheck(lambda *given: torch.cat(propagate(operator, *given)).square(), tables)
 
 
 def test_what_goes_in_stays_as_it_was():
@@ -146,12 +172,13 @@ def test_replicas_do_not_mix():
         assert (table.grad[:, 1] != 0).any()
 
 
+@pytest.mark.parametrize("with_first", [True, False])
 @pytest.mark.parametrize("size", [1, 4, 5, 8, 16, 17, 32, 64])
 @pytest.mark.parametrize("n_replicas", [2, 5])
-def test_a_replica_gets_the_same_bits_alone_and_in_company(size, n_replicas):
+def test_a_replica_gets_the_same_bits_alone_and_in_company(size, n_replicas, with_first):
     weights = make_weights(60, 40, weighted=False)
     users, items = make_tables(weights, n_replicas, size, torch.float32)
-    operator = SparseLayers(weights, 3, CPU)
+    operator = SparseLayers(weights, 3, CPU, with_first=with_first)
     together = propagate(operator, users, items)
     for replica in range(n_replicas):
         alone = propagate(operator, *(table[:, [replica]].contiguous() for table in (users, items)))
@@ -183,10 +210,10 @@ def test_products_of_the_whole_matrix_are_for_graphs_that_are_dense_and_fit_and_
 # From here on, what runs on a GPU alone.
 
 
-def gathered(weights, layers, table_dtype=torch.float32):
+def gathered(weights, layers, table_dtype=torch.float32, **more):
     from pspns.models._gathered_layers import GatheredLayers
 
-    return GatheredLayers(weights, layers, torch.device("cuda"), table_dtype)
+    return GatheredLayers(weights, layers, torch.device("cuda"), table_dtype, **more)
 
 
 def large_weights(weighted: bool) -> sparse.csr_array:
@@ -205,6 +232,29 @@ def test_gathered_layers_equal_sparse_ones(layers, weighted, n_replicas, size, t
     expected = propagate(SparseLayers(weights, layers, CPU, torch.float64), users.double(), items.double())
     found = propagate(gathered(weights, layers, table_dtype), users.cuda(), items.cuda())
     assert distance(found, expected) < at_most
+
+
+@on_gpu
+@pytest.mark.parametrize(("n_replicas", "size"), [(3, 5), (1, 64), (5, 64)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize(("table_dtype", "at_most"), [(torch.float32, 1e-6), (torch.bfloat16, 1e-2)])
+def test_the_mean_of_gathered_layers_may_begin_at_layer_1(layers, weighted, n_replicas, size, table_dtype, at_most):
+    weights = large_weights(weighted)
+    users, items = make_tables(weights, n_replicas, size, torch.float32)
+    expected = expected_tables(weights, layers, users, items, first=1)
+    operator = gathered(weights, layers, table_dtype, with_first=False)
+    assert distance(propagate(operator, users.cuda(), items.cuda()), expected) < at_most
+
+
+@on_gpu
+@pytest.mark.parametrize("share", [0.002, 0.9])
+def test_the_fastest_form_may_begin_at_layer_1_too(share):
+    weights, memory = make_weights(400, 300, weighted=False, share=share), MemoryBudget(torch.device("cuda"))
+    users, items = make_tables(weights, 2, 64, torch.float32)
+    operator = best_operator(weights, 1, memory, with_first=False)
+    found = propagate(operator, users.cuda(), items.cuda())
+    assert distance(found, expected_tables(weights, 1, users, items, first=1)) < 1e-6
 
 
 @on_gpu

@@ -14,8 +14,8 @@ from pspns.shapes import Embeddings, ModelView, PositiveBatch, SharedWorld
 N_USERS, N_ITEMS, N_LAYERS, N_ROWS = 12, 9, 3, 64
 SIZE = N_ITEMS
 SEEDS = (3, 0, 8)
-# [sets, users, items] The second replica rejects more than train; the others share their sets. User 0 may be given item 8
-# and no other; everybody else but user 1 may be given it too.
+# [sets, users, items] The second replica rejects more than train; the others share their sets. User 0 may be given
+# item 8 and no other; everybody else but user 1 may be given it too.
 OWNED = np.random.default_rng(0).random((2, N_USERS, N_ITEMS)) < 0.4
 OWNED[..., 8] = False
 OWNED[:, 0, :8] = True
@@ -40,9 +40,14 @@ def device(request):
     return torch.device(request.param)
 
 
-@pytest.fixture(params=part_names("negatives"))
+# Switches that make a sampler keep something.
+WITH_SWITCH = {"dns, frozen": ("dns", {"frozen_scores": True}), "srns, forgetful": ("srns", {"forgets": True})}
+
+
+@pytest.fixture(params=[*part_names("negatives"), *WITH_SWITCH])
 def part(request):
-    return find_part("negatives", request.param)(**SETTINGS.get(request.param, {}))
+    name, switch = WITH_SWITCH.get(request.param, (request.param, {}))
+    return find_part("negatives", name)(**SETTINGS.get(name, {}), **switch)
 
 
 def item_sets(device) -> list[ItemSets]:

@@ -1,5 +1,6 @@
 import numpy as np
 import torch
+from sampler_worlds import SmallWorld, each_row, in_proportion, p_value
 from toy import make_world, random_pairs
 
 from pspns.data.split import Pairs
@@ -51,3 +52,27 @@ def test_held_out_items_do_occur():
         batch = epochs.next_batch()
         hits += int(held_out.contains(batch.users, sampler.sample(batch, view).items).sum())
     assert hits > 0
+
+
+def test_all_free_items_are_equally_likely_for_each_user_of_each_replica():
+    # 2,000 draws for each of 30 users: one item drawn 1.3 times as often as others, for each of them, would be seen.
+    world = SmallWorld(UniformNegatives())
+    assert p_value(world.counts(world.everybody(2000)), in_proportion(np.ones(()), world.free)) > 1e-4
+
+
+def test_is_the_free_item_whose_turn_it_is():
+    world = SmallWorld(UniformNegatives())
+    for number in range(3):
+        batch = world.batch(number)
+        found, bits = world.items(batch), world.stream(number).bits(64, 1).squeeze(-1).tolist()
+        for replica, row, user, _ in each_row(batch):
+            free = np.flatnonzero(world.free[replica, user])
+            # The upper half of the bits as a fraction, of which the item's rank is made.
+            assert found[replica, row] == free[(bits[replica][row] % 2**64 >> 32) * len(free) >> 32]
+
+
+def test_owned_too_draws_from_all_items():
+    world, default = SmallWorld(UniformNegatives(owned_too=True)), SmallWorld(UniformNegatives())
+    batch = world.everybody(2000)
+    assert p_value(world.counts(batch), in_proportion(np.ones(()), np.ones_like(world.free))) > 1e-4
+    assert (default.counts(batch)[~world.free] == 0).all()

@@ -158,3 +158,64 @@ def test_after_replicas_have_left_the_others_go_on_and_can_be_sought():
         assert live_rows(one, 0) == live_rows(two, 0) == live_rows(three, 0)
         assert live_rows(one, 1) == live_rows(two, 1)
     assert walked.n_replicas == 2
+
+
+class Counted:
+    """Epochs, and how many rows each replica has been given so far."""
+
+    def __init__(self):
+        self.epochs, self._n_given = together(), [0] * len(PLACES)
+        self._n_visits = [WORLDS[place].pairs.n_visits for place in PLACES]
+
+    def advance(self) -> list[int]:
+        """To the next batch; what it says of epochs is what counting rows says."""
+        n_ended, rests = zip(*(divmod(n, an_epoch) for n, an_epoch in self._counts()), strict=True)
+        just_now = [replica for replica, rest in enumerate(rests) if rest == 0 and n_ended[replica] > 0]
+        assert self.epochs.advance() == just_now
+        batch = self.epochs.batch()
+        assert batch.epochs.tolist() == list(n_ended)
+        live = batch.live.sum(-1).int().tolist()
+        self._n_given = [n + more for n, more in zip(self._n_given, live, strict=True)]
+        return just_now
+
+    def keep(self, going_on: list[int]) -> None:
+        self.epochs.keep(torch.tensor(going_on))
+        self._n_given, self._n_visits = (
+            [values[place] for place in going_on] for values in (self._n_given, self._n_visits)
+        )
+
+    def _counts(self):
+        return zip(self._n_given, self._n_visits, strict=True)
+
+
+def test_tells_whose_epoch_has_just_ended_and_how_many_have():
+    counted = Counted()
+    told = [counted.advance() for _ in range(200)]
+    assert told[0] == [], "nothing has ended before the first batch"
+    assert {tuple(places) for places in told[1:]} > {(), (2,), (0, 3), (0, 2, 3)}, "epochs did not end apart"
+    assert any(1 in places for places in told)
+
+
+def test_and_so_it_does_after_replicas_have_left():
+    counted = Counted()
+    for _ in range(50):
+        counted.advance()
+    counted.keep([0, 1, 3])
+    told = [counted.advance() for _ in range(7)]
+    counted.keep([1, 2])
+    told += [counted.advance() for _ in range(100)]
+    assert {tuple(places) for places in told} >= {(0, 2), (0,), (1,)}
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 3, 6, 31, 32, 33, 86, 87, 150])
+def test_and_so_it_does_from_wherever_it_is_sought(step):
+    """Also right at the end of an epoch: whoever goes on from there has not been told yet."""
+    walked, sought = together(), together()
+    for _ in range(step):
+        walked.advance()
+    for _ in range(90):
+        sought.advance()
+    sought.seek(step)
+    for _ in range(40):
+        assert walked.advance() == sought.advance()
+        assert torch.equal(walked.batch().epochs, sought.batch().epochs)

@@ -1,19 +1,25 @@
 """The loop as a whole: it learns, the same bits come out, and company changes nothing."""
 
+import contextlib
 import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
-from toy import toy_world
+from toy import make_world, toy_world
 
 from pspns.errors import PspnsError, SettingsError
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.negatives.uniform import UniformNegatives
+from pspns.models.lightgcn import LightGcn
+from pspns.models.mf import MatrixFactorisation
+from pspns.negatives.uniform import UniformNegatives, UniformSampler
+from pspns.positives.repeated import RepeatedPositives
 from pspns.rng import host_stream
 from pspns.starts.normal import NormalStart
 from pspns.starts.xavier import XavierStart
+from pspns.training.checkpoint import Checkpoints
+from pspns.training.loop import Saving
 from pspns.training.settings import TrainingSettings
 from pspns.training.trainer import Member, Trainer
 
@@ -182,6 +188,112 @@ def test_without_validation_the_number_of_steps_must_be_given():
 def test_divergence_is_an_error_with_the_remedy():
     with pytest.raises(PspnsError, match=r"training diverged.*lower"):
         trained(toy_world(), [0], steps=10, evaluate_every=5, start=NormalStart(spread=1e30))
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowingNegatives:
+    """Uniform ones that note when they are told of an epoch's end, and what the model is then."""
+
+    told: list = dataclasses.field(default_factory=list)  # (seed, steps taken, its users, its items)
+
+    def start(self, world, seeds):
+        return FollowingSampler(world, seeds, self.told)
+
+
+class FollowingSampler(UniformSampler):
+    follows_epochs = True
+
+    def __init__(self, world, seeds, told):
+        super().__init__(world, seeds)
+        self._seeds, self._told = list(seeds), told
+
+    def end_epoch(self, replicas, model):
+        assert not torch.is_grad_enabled()
+        for place in replicas:
+            tables = (table[:, place].clone() for table in (model.final.users, model.final.items))
+            self._told.append((self._seeds[place], self._stream.calls, *tables))
+
+    def keep(self, replicas):
+        super().keep(replicas)
+        self._seeds = [self._seeds[place] for place in replicas.tolist()]
+
+
+def long_and_short_worlds():
+    """Over the same items; so many users that a batch misses most of them."""
+    world = toy_world(n_users=200, n_items=100, n_pairs=100)
+    twice = make_world(world.train, 200, 100, pairs=RepeatedPositives(copies=2).build(world))
+    return [world, twice], [-(-one.pairs.n_visits // 64) for one in (world, twice)]
+
+
+MF = MatrixFactorisation(embedding_size=8)
+
+
+def following(members, model=MF):
+    """What the sampler was told in a training of at most 40 steps, and those of each replica."""
+    negatives = FollowingNegatives()
+    settings = TrainingSettings(batch_size=64, max_steps=40, evaluate_every=4, patience=1)
+    fitted = model.fit(members[0].world, Trainer(members, negatives, settings, "recall@20", lambda *_: None))
+    return negatives.told, fitted.steps
+
+
+def until(last_step):
+    """Validation that is better at every look, until a step; with patience 1 the replica leaves there."""
+    looks = iter(range(4, 1000, 4))
+    return lambda scorer, place: {"recall@20": min(next(looks), last_step - 4)}
+
+
+def test_a_sampler_is_told_of_every_epoch_of_every_replica_once():
+    worlds, (short, long) = long_and_short_worlds()
+    members = [
+        Member(world, XavierStart(), 1e-4, [seed], until(last))
+        for world, seed, last in ((worlds[0], 5, 40), (worlds[1], 6, 40), (worlds[0], 7, 28))
+    ]
+    told, steps = following(members)
+    assert steps == [40, 40, 28]
+    assert (short, long) == (7, 13)
+    # After its last step a replica is told nothing: there is no batch for which it would matter.
+    expected = {5: [7, 14, 21, 28, 35], 6: [13, 26, 39], 7: [7, 14, 21]}
+    assert {own: [step for seed, step, *_ in told if seed == own] for own in expected} == expected
+
+
+@pytest.mark.parametrize("model", [MF, LightGcn(embedding_size=8, layers=2)])
+def test_the_model_of_an_epochs_end_is_that_of_a_training_that_ended_there(model):
+    """Also rows that no batch has had for a while: without gradient Adam still moves them."""
+    worlds, n_batches = long_and_short_worlds()
+    members = [Member(world, XavierStart(), 1e-4, [seed], until(40)) for seed, world in enumerate(worlds)]
+    told, _ = following(members, model)
+    assert len(told) == sum(39 // n for n in n_batches)
+    for seed, step, users, items in told:
+        alone = [Member(worlds[seed], XavierStart(), 1e-4, [seed], None)]
+        settings = TrainingSettings(batch_size=64, steps=step)
+        scorer = model.fit(
+            worlds[seed], Trainer(alone, UniformNegatives(), settings, "recall@20", lambda *_: None)
+        ).scorer
+        assert torch.equal(users, scorer.users[:, 0])
+        assert torch.equal(items, scorer.items[:, 0])
+
+
+def test_a_training_that_is_stopped_at_an_epochs_end_tells_the_sampler_once_when_it_goes_on(tmp_path):
+    worlds, (n_batches, _) = long_and_short_worlds()
+    expected, _ = following([Member(worlds[0], XavierStart(), 1e-4, [0], until(40))])
+    told, checkpoints = [], Checkpoints(tmp_path, {})
+
+    def stop(step, last_step, evaluation):
+        if step in (n_batches - 1, n_batches, n_batches + 1, 3 * n_batches):
+            raise KeyboardInterrupt
+
+    negatives, is_done = FollowingNegatives(told), False
+    settings = TrainingSettings(batch_size=64, steps=40)
+    while not is_done:
+        saving = Saving(checkpoints, 1e9, checkpoints.latest(pytest.fail))
+        members = [Member(worlds[0], XavierStart(), 1e-4, [0], None)]
+        with contextlib.suppress(KeyboardInterrupt):
+            Trainer(members, negatives, settings, "recall@20", stop, saving).train(EmbeddingModel, 8)
+            is_done = True
+    assert len(told) == len(expected) > 3
+    for (_, step, *found), (_, at, *tables) in zip(told, expected, strict=True):
+        assert step == at
+        assert all(map(torch.equal, found, tables))
 
 
 @pytest.mark.parametrize(

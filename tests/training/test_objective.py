@@ -77,3 +77,24 @@ def test_l2_reaches_the_parameters_and_not_what_is_propagated():
     value = objective(batch, negatives, view, bpr, 0.5)
     # Scores of zero vectors are 0: softplus(0) = ln 2; three parameter vectors of squared length 2 in each row.
     assert value.item() == pytest.approx(math.log(2) + 0.5 * 3 * 2 / 2)
+
+
+def test_what_a_sampler_adds_to_a_row_counts_as_the_row_does():
+    """Times its weight, in the mean over live rows; a dead row adds nothing."""
+    torch.manual_seed(0)
+    embeddings = Embeddings(torch.randn(2, 2, 3), torch.randn(4, 2, 3))
+    batch = PositiveBatch(
+        users=torch.tensor([[0, 1, 1], [1, 0, 0]]),
+        items=torch.tensor([[3, 0, 2], [1, 2, 0]]),
+        pair_ids=torch.zeros(2, 3, dtype=torch.int64),
+        weights=torch.tensor([[1.0, 2.0, 0.5], [3.0, 0.0, 7.0]]),
+        live=torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]]),
+        epochs=torch.zeros(2, dtype=torch.int64),
+    )
+    added = torch.tensor([[10.0, 20.0, -40.0], [5.0, 100.0, 1000.0]], requires_grad=True)
+    drawn, view = torch.tensor([[1, 2, 0], [0, 3, 3]]), ModelView(embeddings, embeddings)
+    plain, more = (objective(batch, Negatives(drawn, row_losses=losses), view, bpr, 0.01) for losses in (None, added))
+    by_hand = [(1 * 10 + 2 * 20 - 0.5 * 40) / 3, (3 * 5 + 0 * 100) / 2]
+    assert (more - plain).tolist() == pytest.approx(by_hand, rel=1e-5)
+    more.sum().backward()
+    torch.testing.assert_close(added.grad, torch.tensor([[1 / 3, 2 / 3, 0.5 / 3], [3 / 2, 0, 0]]))

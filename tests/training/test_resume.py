@@ -20,9 +20,9 @@ from toy import make_world, toy_world
 
 from pspns.components import find_part, part_names
 from pspns.errors import PspnsError
+from pspns.negatives._stream_sampler import StreamSampler
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.repeated import RepeatedPositives
-from pspns.rng import ReplicaStream
 from pspns.shapes import Fitted, Negatives, SharedWorld, State, World
 from pspns.starts.normal import NormalStart
 from pspns.starts.xavier import XavierStart
@@ -45,12 +45,11 @@ class RememberingNegatives:
         return RememberingSampler(world, seeds)
 
 
-class RememberingSampler:
-    stays_on_device = False
+class RememberingSampler(StreamSampler):
     reads = "scores"
 
     def __init__(self, world: SharedWorld, seeds: Sequence[int]):
-        self._rejected, self._stream = world.rejected, ReplicaStream(seeds, "negatives")
+        super().__init__(world, seeds)
         self._drawn = torch.zeros(len(seeds), world.n_users, dtype=torch.int64)  # sum of the user's negatives
 
     def sample(self, batch: Any, model: Any) -> Negatives:
@@ -60,15 +59,15 @@ class RememberingSampler:
         return Negatives(items=items)
 
     def keep(self, replicas: Tensor) -> None:
-        self._stream.keep(replicas)
+        super().keep(replicas)
         self._drawn = self._drawn[replicas]
 
     def state(self) -> State:
-        return {"drawn": self._drawn, **self._stream.state()}
+        return {"drawn": self._drawn, **super().state()}
 
     def load_state(self, state: State) -> None:
+        super().load_state(state)
         self._drawn = state["drawn"]
-        self._stream.load_state(state)
 
 
 def erratic(scorer: Any, replica: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ from pspns.models._propagation import SparseLayers
 from pspns.models.lightgcn import GraphModel
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.negatives.uniform import UniformSampler
-from pspns.shapes import Negatives
+from pspns.shapes import Negatives, take
 from pspns.training.cpu_step import CpuStep
 from pspns.training.epochs import Epochs
 from pspns.training.plain_step import PlainStep
@@ -81,6 +81,121 @@ def test_a_replica_is_the_same_to_the_bit_after_another_has_left(layers):
     assert losses[-1].shape == (1,)
     assert torch.equal(rest.users[:, 0], whole.users[:, 1])
     assert torch.equal(rest.items[:, 0], whole.items[:, 1])
+
+
+class BendingSampler(StreamSampler):
+    """Random items whose vectors it learns to bend; what it adds to the loss only the sampler learns from."""
+
+    reads = "gradients"
+
+    def __init__(self, world, seeds, size):
+        super().__init__(world, seeds)
+        generator = torch.Generator().manual_seed(0)
+        self.values = {
+            "map": torch.nn.Parameter(torch.randn(len(seeds), size, size, generator=generator)),
+            "shift": torch.nn.Parameter(torch.randn(len(seeds), size, generator=generator)),
+        }
+
+    def sample(self, batch, model):
+        items = self._rejected.draw_outside(batch.users, 1, self._stream).squeeze(-1)
+        base = take(model.base.items, items)
+        bent, added = zip(*map(bend, base, self.values["map"], self.values["shift"]), strict=True)
+        return Negatives(embeddings=torch.stack(bent), base_embeddings=base, row_losses=torch.stack(added))
+
+    def parameters(self):
+        return dict(self.values)
+
+    def keep(self, replicas):
+        super().keep(replicas)
+        self.restore({name: values[replicas] for name, values in self.values.items()})
+
+    def restore(self, values):
+        self.values = {name: torch.nn.Parameter(tensor.detach().clone()) for name, tensor in values.items()}
+
+
+def bend(vectors, of_map, shift):
+    """Of `[rows, size]` vectors: those that are negatives instead, and what is added to the loss of the rows."""
+    return vectors @ of_map + shift, (vectors.detach() @ of_map - shift).square().mean(-1)
+
+
+class Learning:
+    """Two replicas of matrix factorisation with a sampler that learns beside them."""
+
+    SIZE, LEARNING_RATE, L2 = 16, 0.01, (0.02, 30.0)
+
+    def __init__(self):
+        world, rng = toy_world(), np.random.default_rng(0)
+        self.starts = [
+            [rng.normal(0, 0.3, (n, self.SIZE)).astype(np.float32) for n in (world.n_users, world.n_items)]
+            for _ in SEEDS
+        ]
+        self.model = EmbeddingModel(self.starts, CPU)
+        self.sampler = BendingSampler(world, SEEDS, self.SIZE)
+        self.epochs = Epochs([world] * len(SEEDS), 64, SEEDS)
+        self.step = PlainStep(
+            self.model, self.sampler, find_part("losses", "bpr"), torch.tensor(self.L2), self.LEARNING_RATE
+        )
+
+    def take(self, n_steps):
+        for _ in range(n_steps):
+            self.step.take(self.epochs.next_batch())
+        return self
+
+    def tables(self):
+        """Of the model, then of the sampler; replicas are the second axis, and the first."""
+        return [*self.model.parameters()], [*self.sampler.parameters().values()]
+
+
+def test_what_a_sampler_learns_is_moved_by_the_same_adam():
+    """Against a loop written out in float64, which does not hold the sampler's own small."""
+    learning = Learning()
+    (users, items), own = ([values.detach().double() for values in tables] for tables in learning.tables())
+    learning.take(20)
+    epochs, sampler = Epochs([toy_world()] * 2, 64, SEEDS), UniformSampler(toy_world(), SEEDS)
+    batches = [(batch := epochs.next_batch(), sampler.sample(batch, None).items) for _ in range(20)]
+    for replica in range(2):
+        learned = [users[:, replica], items[:, replica], *(values[replica] for values in own)]
+        user_table, item_table, of_map, shift = learned = [values.clone().requires_grad_() for values in learned]
+        adam = torch.optim.Adam(learned, lr=Learning.LEARNING_RATE)
+        for batch, drawn in batches:
+            is_live = batch.live[replica].bool()
+            numbers = (values[replica][is_live] for values in (batch.users, batch.items, drawn))
+            u, i, j = (table[rows] for table, rows in zip((user_table, item_table, item_table), numbers, strict=True))
+            bent, added = bend(j, of_map, shift)
+            loss = torch.nn.functional.softplus((u * (bent - i)).sum(1)) + added
+            loss = loss + Learning.L2[replica] / 2 * sum(vectors.square().sum(1) for vectors in (u, i, j))
+            adam.zero_grad()
+            loss.mean().backward()
+            adam.step()
+        found, moved = learning.tables()
+        found = [*(values[:, replica] for values in found), *(values[replica] for values in moved)]
+        for one, two in zip(found, learned, strict=True):
+            torch.testing.assert_close(one.double(), two, rtol=1e-3, atol=1e-5)
+        for before, after in zip(own, moved, strict=True):
+            assert (after[replica] - before[replica]).abs().mean() > 0.05
+
+
+def test_what_a_sampler_learns_stays_with_its_replica():
+    whole, rest = Learning().take(30), Learning().take(17)
+    for part in (rest.epochs, rest.sampler, rest.step):
+        part.keep(torch.tensor([1]))
+    rest.take(13)
+    for axis, ones, twos in zip((1, 0), rest.tables(), whole.tables(), strict=True):
+        assert all(torch.equal(one, two[:, 1:] if axis else two[1:]) for one, two in zip(ones, twos, strict=True))
+
+
+def test_what_a_sampler_learns_goes_on_from_a_state():
+    whole, first, second = Learning().take(30), Learning().take(17), Learning()
+    state = {name: values.clone() for name, values in first.step.state().items()}
+    assert {name.partition("/")[0] for name in state} == {"users", "items", "sampler-map", "sampler-shift"}
+    second.model.restore(first.model.snapshot())
+    second.sampler.restore(first.sampler.values)
+    second.sampler.load_state(first.sampler.state())
+    second.step.load_state(state)
+    second.epochs.seek(17)
+    second.take(13)
+    for ones, twos in zip(second.tables(), whole.tables(), strict=True):
+        assert all(map(torch.equal, ones, twos))
 
 
 class TestRowAdam:
