@@ -52,7 +52,7 @@ def test_a_sampler_by_command_line_file_and_keyword_gives_the_same_figures(
     fit(clicks_file, negatives="dns", candidates=8, out=tmp_path / "called", **common)
     results = [json.loads((tmp_path / run / "result.json").read_text()) for run in ("typed", "filed", "called")]
     for result in results:
-        assert result["settings"]["negatives"] == {"name": "dns", "candidates": 8}
+        assert result["settings"]["negatives"] == {"name": "dns", "candidates": 8, "frozen_scores": False}
         assert result["settings"] == results[0]["settings"]
         assert (result["valid"], result["test"]) == (results[0]["valid"], results[0]["test"])
     others = [fit(clicks_file, **other, **common).result for other in ({}, {"negatives": "dns", "candidates": 2})]

@@ -79,6 +79,19 @@ Every sampler [at its defaults](negatives.md), learning rate 0.001, L2 0.0001, t
 above, mask `train` is what `published` gives on observed pairs, and `published` must not be compared with the other
 columns but that one. *lift*: PSP against observed in Recall@20, under `strict`, and as the paper compares them:
 `published` against mask `train`. The paper claims that PSP lifts DNS, MixGCF and AHNS (in a figure, without numbers).
+
+Where negatives are too hard, PSP's pairs help under `strict` as well, likely because they may not be drawn, and among
+them are items that score highest. What they are worth beside a sampler of the right hardness, the rows of `srns`,
+`uniform` and `mixgcf` show. LightGCN with AHNS at its defaults stops learning after a few epochs: by then most items
+score above AHNS's target, those nearest to it are the easiest, and nothing pushes down what scores high.
+"""
+
+HARDNESS = """\
+### How hard
+
+The same on observed pairs, away from the defaults, which are too hard for these data at this learning rate. What one
+sampler is worth beside another depends on how hard its negatives are. *validation* is what a choice should be made by;
+[`pspns tune`](tuning.md) does.
 """
 
 TRIALS = """\
@@ -108,6 +121,7 @@ def page(folder: Path) -> str:
             *_to_the_end(read),
             *_by_activity(read),
             *_samplers(read),
+            *_hardness(folder),
             *_trials(read),
         ]
     )
@@ -261,6 +275,26 @@ def _samplers(read: Callable[[str], Record | None]) -> Iterable[str]:
                     _lift(published["test"], masked),
                 )
                 yield f"| {DATA[data]} | {model_name} | `{sampler}` | {' | '.join(cells)} |"
+    yield ""
+
+
+def _hardness(folder: Path) -> Iterable[str]:
+    yield from (
+        HARDNESS,
+        "| data | model | sampler | validation | `strict` | mask `train` | paper |",
+        f"|{'---|' * 7}",
+    )
+    for data in ("ml-1m", "epinions"):
+        for model, model_name in MODELS.items():
+            for path in sorted(folder.glob(f"hardness-{model}-{data}*.json")):
+                for name, figures in json.loads(path.read_text(encoding="utf-8"))["members"].items():
+                    cells = (
+                        _value(figures["valid"]["recall@20"]),
+                        _pair(figures["test"], "precision@20") + _limit(figures),
+                        _pair(figures["test_other_masks"]["train"], "precision@20") + _limit(figures),
+                        _printed(data, model, name.partition(",")[0]),
+                    )
+                    yield f"| {DATA[data]} | {model_name} | {name} | {' | '.join(cells)} |"
     yield ""
 
 

@@ -159,7 +159,7 @@ class TestNegatives:
         )
         done = command("train", "--data", clicks_file, *words, "--out", tmp_path / "run", *QUICK)
         assert done.code == 0, done.err
-        assert settings_of(tmp_path / "run")["negatives"] == {"name": "dns", "candidates": 7}
+        assert settings_of(tmp_path / "run")["negatives"] == {"name": "dns", "candidates": 7, "frozen_scores": False}
 
     @pytest.mark.parametrize("name", ["mixgcf", "dens"])
     def test_those_meant_for_graphs_work_without_one(

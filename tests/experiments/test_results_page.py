@@ -100,3 +100,14 @@ def test_samplers(tmp_path):
         "+50.0 %",
     ]
     assert "`ahns`" not in text  # of which there is no record
+
+
+def test_hardness(tmp_path):
+    tried = member((0.25,), [(100, 0.1)], steps=1000, best_step=900)
+    write(tmp_path, "hardness-lightgcn-epinions-one", {"ahns, n 16": tried})
+    assert row(page(tmp_path), "| ahns, n 16 |")[3:] == [
+        "10.00",
+        "25.00 / 5.00 **limit**",
+        "25.00 / 5.00 **limit**",
+        "11.66 / 3.40",
+    ]
