@@ -3,7 +3,8 @@
     python -m benchmarks.samplers --data ml-1m.npz --device cuda --replicas 1 3 9 --out benchmarks/results
 
 First the choices of DNS are compared with those of a plain form in float64. Then all samplers train in turns, several
-rounds, and the median of each is set against that of uniform negatives.
+rounds, and the median of each is set against that of uniform negatives. Samplers that do something at the end of an
+epoch are timed over a whole epoch, its end included.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from pspns.training.trainer import Member, Trainer
 
 BATCH, SIZE = 2048, 64
 SETTINGS = {"irgan": {"warm_up": 1}}  # by default its generator is not asked for the first epochs
+FOLLOW_EPOCHS = ("irgan", "srns")
 STEPS_BEFORE = 10  # in which a recording is made and loops are compiled
 MOST_FOR_DNS = 1.5  # times a step with uniform negatives, LightGCN on a GPU
 
@@ -57,7 +59,8 @@ def main() -> None:
         f"A step with each negative sampler, {device.type}",
         f"{options.data.stem if options.data else 'generated data'}: {world.n_users:,} users, {world.n_items:,} items, "
         f"{len(world.train):,} pairs; batch {BATCH:,}, size {SIZE}, float32; medians of {options.rounds} rounds of "
-        f"{options.steps} steps, in turns. DNS chose as a plain form in float64 does.",
+        f"{options.steps} steps (an epoch for {' and '.join(FOLLOW_EPOCHS)}), in turns. DNS chose as a "
+        "plain form in float64 does.",
         ("model", "replicas", "negatives", "ms a step", "beside uniform", "target"),
     )
     for model in options.models:
@@ -106,8 +109,10 @@ def _time_all(world: World, model: str, n_replicas: int, n_steps: int, rounds: i
     for _ in range(rounds):
         for name, found in seconds.items():
             part = find_part("negatives", name)(**SETTINGS.get(name, {}))
-            n_before = STEPS_BEFORE + (-(-len(world.train) // BATCH) if name in SETTINGS else 0)
-            found.append(_seconds_a_step(world, model, part, n_replicas, n_before, n_steps))
+            an_epoch = -(-len(world.train) // BATCH)
+            n_before = STEPS_BEFORE + (an_epoch if name in SETTINGS else 0)
+            n_timed = an_epoch if name in FOLLOW_EPOCHS else n_steps
+            found.append(_seconds_a_step(world, model, part, n_replicas, n_before, n_timed))
     return {name: statistics.median(found) for name, found in seconds.items()}
 
 

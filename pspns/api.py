@@ -18,6 +18,7 @@ from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
 from pspns.method_options import resolve_methods
+from pspns.option_values import convert
 from pspns.options import DEFAULT_RECIPE, Layer, base_layers, from_tables, resolve
 from pspns.positives._facts import describe_positives
 from pspns.recommender import Recommender
@@ -82,7 +83,7 @@ def fit(
 def tune(
     data: Any = None,
     *,
-    methods: Sequence[str],
+    methods: str | Sequence[str],
     trials: int,
     out: str | Path,
     at_once: int = 4,
@@ -96,14 +97,15 @@ def tune(
     """Try as many settings of each method, judged on validation alone, and write every trial to the folder `out`.
 
     A method is named as on the command line, `"plain"` or `"paper+dns"`; `search` says what is tried of a setting,
-    `{"l2": [1e-5, 1e-4]}` or `{"l2": Span(low=1e-6, high=1e-3, log=True)}`, instead of what its part proposes. Options
-    are those of `fit`, and hold for every trial.
+    `{"l2": [1e-5, 1e-4]}`, `{"l2": 1e-4}` or `{"l2": Span(low=1e-6, high=1e-3, log=True)}`, instead of what its part
+    proposes. Options are those of `fit`, and hold for every trial.
     """
     find_optuna()
     if data is not None:
         options["data"] = str(data) if isinstance(data, str | Path) else None
     bases, spaces = resolve_methods(methods, Layer("tune", options), config, search or {})
-    study = studies.Study(bases, spaces, trials, at_once, seed)
+    counts = {"trials": trials, "at_once": at_once, "seed": seed}
+    study = studies.Study(bases, spaces, **{name: convert(int, count, name) for name, count in counts.items()})
     settings = study.common
     if data is None and settings.data.source is None:
         raise SettingsError("there are no data; give tune a frame, a matrix, a path or a data set's name")

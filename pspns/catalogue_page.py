@@ -12,8 +12,8 @@ from typing import Any
 
 from pspns.components import KINDS, authors_and_year, describe_part, find_part, part_names, part_notes
 from pspns.options import Option, all_options
+from pspns.search_space import Choices, Span
 from pspns.settings import PART_SECTIONS
-from pspns.tuning.space import Choices, Span
 
 NEGATIVES = """\
 # Negatives

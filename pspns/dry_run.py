@@ -203,9 +203,9 @@ class _RecordingBudget(MemoryBudget):
         super().__init__(device, gib)
         self.asked: dict[str, int] = {}
 
-    def check(self, needed: int, what: str) -> None:
+    def check(self, needed: int, what: str, *advice: str) -> None:
         self.asked[what] = needed
-        super().check(needed, what)
+        super().check(needed, what, *advice)
 
     def rows(self, bytes_per_row: int, at_least: int, at_most: int, what: str) -> int:
         n_rows = super().rows(bytes_per_row, at_least, at_most, what)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -29,18 +31,31 @@ class MemoryBudget:
         self.device = device
         self.limit = gib * GIB if gib is not None else None if free is None else SHARE * free
 
-    def check(self, needed: int, what: str) -> None:
-        """Raise before starting what would not fit."""
+    def check(self, needed: int, what: str, advice: str = "leave rare items out of the data") -> None:
+        """Raise before starting what would not fit; `advice` is what helps beside more memory."""
         if self.limit is not None and needed > self.limit:
             raise MemoryBudgetError(
                 f"{what} needs about {_in_gib(needed)} of memory on {self.device}, and the budget is "
-                f"{_in_gib(self.limit)}; raise memory_gib if there is more, or leave rare items out of the data"
+                f"{_in_gib(self.limit)}; raise memory_gib if there is more, or {advice}"
             )
 
     def rows(self, bytes_per_row: int, at_least: int, at_most: int, what: str) -> int:
         """How many rows of a block fit."""
         self.check(at_least * bytes_per_row, what)
         return at_most if self.limit is None else min(at_most, int(self.limit // bytes_per_row))
+
+
+@contextmanager
+def named_when_it_runs_out(what: str, advice: str) -> Iterator[None]:
+    """Memory that ends in the midst of something, as an error that says of what, and what helps."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        # Of RuntimeErrors only these: torch's own kind for GPUs, and what its allocator for the CPU says.
+        is_full = isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+        if not is_full:
+            raise
+        raise MemoryBudgetError(f"{what} ran out of memory; {advice}") from error
 
 
 def _in_gib(n_bytes: float) -> str:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pspns.errors import SettingsError, blaming, nearest
 from pspns.option_values import convert
 from pspns.options import Layer, all_options, read_recipe, read_settings_file, resolve
+from pspns.search_space import Choices, Space, Span
 from pspns.settings import Settings
 from pspns.tuning.methods import (
     BUDGET,
     METHOD_SECTIONS,
+    check_trains,
+    method_names,
     read_method,
     searchable,
     searched,
     settings_called,
     with_values,
 )
-from pspns.tuning.space import Choices, Space, Span
 
 
 def resolve_methods(
-    names: Sequence[str], given: Layer, config: str | Path | None, search: Mapping[str, Any]
+    methods: str | Iterable[str], given: Layer, config: str | Path | None, search: Mapping[str, Any]
 ) -> tuple[dict[str, Settings], dict[str, Space]]:
     """Method → its settings, and method → what is searched of them.
 
@@ -33,21 +36,22 @@ def resolve_methods(
     """
     layers = [*([read_settings_file(Path(config))] if config is not None else []), given]
     for layer in layers:
-        _refuse_what_methods_choose(layer)
+        _refuse_what_methods_choose(layer, given)
+    _check_model(layers)
     bases: dict[str, Settings] = {}
-    for name in names:
+    for name in method_names(methods):
         if name in bases:
             raise SettingsError(f"method {name} is given twice; give it once")
         method = read_method(name)
         bases[name] = resolve(read_recipe(method.recipe), Layer(f"method {name}", method.parts), *layers)
     spaces = {name: searched(settings) for name, settings in bases.items()}
     for option, values in search.items():
-        _search_too(option, values, bases, spaces)
+        _search_too(option, values, bases, spaces, f"{given.suggest('search')} {option}")
     for name, settings in bases.items():
         for setting in spaces[name]:
-            _check_values(setting, spaces[name], settings)
+            _check_values(setting, spaces[name], settings, given.suggest("search"))
     for layer in layers:
-        _refuse_searched(layer, spaces)
+        _refuse_searched(layer, spaces, given)
     return bases, spaces
 
 
@@ -68,7 +72,7 @@ def read_search(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _refuse_what_methods_choose(layer: Layer) -> None:
+def _refuse_what_methods_choose(layer: Layer, given: Layer) -> None:
     """Options hold for every method; a part that methods choose, and its settings, can not."""
     homes: dict[str, set[str]] = {}  # an option as it may be written → its sections
     for known in all_options():
@@ -83,14 +87,27 @@ def _refuse_what_methods_choose(layer: Layer) -> None:
         sections = homes.get(option.replace("_", "-"), set())
         if sections and sections <= set(METHOD_SECTIONS):
             raise SettingsError(
-                f"{layer.where(option)} is a setting that not every method has; say with search {option}=… what is "
-                "tried of it, one value or several"
+                f"{layer.where(option)} is a setting that not every method has; {_say_what_is_tried(option, given)}"
             )
 
 
-def _search_too(option: str, values: Any, bases: Mapping[str, Settings], spaces: dict[str, Space]) -> None:
+def _say_what_is_tried(option: str, given: Layer) -> str:
+    search = f"--search {option}=…" if given.on_command_line else f"search={{'{option}': …}}"
+    return f"say with {search} what is tried of it, one value or several"
+
+
+def _check_model(layers: Sequence[Layer]) -> None:
+    """Before methods are made: with a model that does not train, theirs would be blamed for its negatives."""
+    named = [
+        dataclasses.replace(layer, options={o: layer.options[o] for o in ("model", "model.name") if o in layer.options})
+        for layer in layers
+    ]
+    check_trains(resolve(*named).model)
+
+
+def _search_too(option: str, values: Any, bases: Mapping[str, Settings], spaces: dict[str, Space], where: str) -> None:
     """Let every method that has the setting search these values instead of its own."""
-    name, where = option.replace("-", "_"), f"search {option}"
+    name = option.replace("-", "_")
     homes = {method: settings_called(name, settings) for method, settings in bases.items()}
     if not any(homes.values()):
         if any(name in (known, known.partition(".")[2]) for known in BUDGET):
@@ -111,12 +128,17 @@ def _values(values: Any, setting: str, settings: Settings, where: str) -> Choice
         return values
     section, _, key = setting.partition(".")
     hint = typing.get_type_hints(type(getattr(settings, section)))[key]
-    pieces = [piece.strip() for piece in values.split(",")] if isinstance(values, str) else list(values)
+    if isinstance(values, str):
+        pieces: list[Any] = [piece.strip() for piece in values.split(",")]
+        if "" in pieces:
+            raise SettingsError(f"{where} must be values with commas between them, such as 1 or 1,2, got '{values}'")
+    else:
+        pieces = list(values) if isinstance(values, Iterable) else [values]
     with blaming(where):
         return Choices(tuple(convert(hint, piece, "each value") for piece in pieces))
 
 
-def _check_values(setting: str, space: Space, settings: Settings) -> None:
+def _check_values(setting: str, space: Space, settings: Settings, search: str) -> None:
     """Each value must go together with some values of its section's other settings."""
     section = setting.partition(".")[0]
     siblings = [name for name in space if name != setting and name.startswith(f"{section}.")]
@@ -131,15 +153,21 @@ def _check_values(setting: str, space: Space, settings: Settings) -> None:
             else:
                 break
         if len(errors) == len(combinations):
-            raise SettingsError(f"search: {errors[0]}") from errors[0]
+            complaint = str(errors[-1])
+            if any(str(error) != complaint for error in errors):  # otherwise it is about this value alone
+                others = " and ".join(siblings)
+                complaint = (
+                    f"{setting} = {example} goes with nothing that is tried of {others}; the last said: {complaint}"
+                )
+            raise SettingsError(f"{search}: {complaint}") from errors[-1]
 
 
-def _refuse_searched(layer: Layer, spaces: Mapping[str, Space]) -> None:
+def _refuse_searched(layer: Layer, spaces: Mapping[str, Space], given: Layer) -> None:
     for option in layer.options:
         name = option.replace("-", "_")
         for method, space in spaces.items():
             if any(name in (setting, setting.partition(".")[2]) for setting in space):
                 raise SettingsError(
-                    f"{layer.where(option)} is searched for method {method}; leave it out, or say with "
-                    f"search {option}=… what is tried, one value or several"
+                    f"{layer.where(option)} is searched for method {method}; leave it out, or "
+                    f"{_say_what_is_tried(option, given)}"
                 )

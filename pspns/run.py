@@ -23,7 +23,7 @@ from pspns.evaluation.protocol import Known, Protocol, find_protocol
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.global_svd import GlobalSvd
 from pspns.item_sets import ItemSets
-from pspns.memory import MemoryBudget, MemoryBudgetError
+from pspns.memory import MemoryBudget, MemoryBudgetError, named_when_it_runs_out
 from pspns.positives._facts import describe_positives, positives_words
 from pspns.resume import open_checkpoints
 from pspns.rng import host_stream
@@ -33,6 +33,7 @@ from pspns.training.loop import Watch
 from pspns.training.trainer import Member, Trainer
 
 BASELINES = ("popular", "svd", "ease")
+LESS_TO_TRAIN = "take fewer seeds, shorter vectors, smaller batches or fewer candidates"
 
 Say = Callable[[str], None]
 """Told in words what the run does and finds."""
@@ -133,7 +134,7 @@ def run_together(
         watch=watch,
         saving=saving,
     )
-    with _timed(seconds, "training"):
+    with _timed(seconds, "training"), named_when_it_runs_out(f"training on {device}", LESS_TO_TRAIN):
         together = settings.model.fit(prepared[0].world, trainer)
     seconds["training"] += saving.seconds_before if saving else 0.0
 

@@ -98,10 +98,20 @@ class Settings:
     def __post_init__(self) -> None:
         with blaming("loss"):
             find_part("losses", self.training.loss)
+        self._check_negatives()
+
+    def _check_negatives(self) -> None:
+        """They must suit the model and the loss."""
+        negatives = part_name("negatives", self.negatives)
         # Models that train have vectors of a size.
         if not hasattr(self.model, "embedding_size") and self.negatives != UniformNegatives():
-            model, negatives = part_name("models", self.model), part_name("negatives", self.negatives)
+            model = part_name("models", self.model)
             raise SettingsError(f"{model} has no training loop, so [negatives] {negatives} has no effect; leave it out")
+        only_loss = getattr(self.negatives, "only_loss", None)
+        if only_loss and self.training.loss != only_loss:
+            raise SettingsError(
+                f"loss must be {only_loss} with [negatives] {negatives} as it is set, got {self.training.loss}"
+            )
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
         """Every section that is set and its keys, as a settings file would write them."""

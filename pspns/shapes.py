@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, Protocol, cast
@@ -123,6 +124,11 @@ def take(table: Tensor, numbers: Tensor, replica_axis: int = 0) -> Tensor:
     own = torch.arange(n_replicas, device=numbers.device).view(-1, *[1] * (numbers.dim() - 1 - replica_axis))
     # F.embedding, because the backward pass of table[numbers] differs from run to run on two threads.
     return F.embedding(numbers * n_replicas + own, table.flatten(0, 1))
+
+
+def mean_of(layers: Sequence[Tensor]) -> Tensor:
+    """The mean of tensors of one shape."""
+    return functools.reduce(torch.add, layers) / len(layers)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from pspns import catalogue_page
 from pspns.catalogue_page import INTRODUCTIONS, page
 from pspns.components import field_notes, find_part, part_names, part_notes
-from pspns.tuning.space import Choices, Space, Span
+from pspns.search_space import Choices, Space, Span
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

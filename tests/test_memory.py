@@ -1,8 +1,9 @@
+import numpy as np
 import pytest
 import torch
 
 from pspns.errors import SettingsError
-from pspns.memory import MemoryBudget, MemoryBudgetError
+from pspns.memory import MemoryBudget, MemoryBudgetError, named_when_it_runs_out
 
 CPU = torch.device("cpu")
 
@@ -30,3 +31,17 @@ def test_unset_it_is_a_share_of_what_is_free():
 def test_impossible_budgets():
     with pytest.raises(SettingsError, match="memory_gib must be above 0, got 0"):
         MemoryBudget(CPU, gib=0)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda: torch.empty(2**55, dtype=torch.uint8), lambda: np.empty(2**55, dtype=np.uint8)]
+)
+def test_memory_that_runs_out_is_named(ask):
+    told = pytest.raises(MemoryBudgetError, match="training ran out of memory; take less")
+    with told, named_when_it_runs_out("training", "take less"):
+        ask()
+
+
+def test_other_errors_keep_their_names():
+    with pytest.raises(RuntimeError, match="something else"), named_when_it_runs_out("training", "take less"):
+        raise RuntimeError("something else")

@@ -13,6 +13,7 @@ from pspns.models.ease import Ease
 from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
 from pspns.negatives.dns import DynamicNegatives
+from pspns.negatives.dns_m_n import BestOfManyNegatives
 from pspns.negatives.uniform import UniformNegatives
 from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
@@ -55,6 +56,11 @@ def test_as_dict_names_the_parts_and_leaves_unset_sections_out() -> None:
         (RunSettings, {"protocol": "strickt"}, "did you mean 'strict'?"),
         (DataSettings, {"columns": {"usr": "a"}}, "did you mean 'user'?"),
         (Settings, {"training": TrainingSettings(loss="brp")}, "loss: no losses named 'brp'"),
+        (
+            Settings,
+            {"training": TrainingSettings(loss="bce"), "negatives": BestOfManyNegatives(sum_over_best=True)},
+            "loss must be bpr with [negatives] dns-m-n as it is set, got bce",
+        ),
         (
             Settings,
             {"model": Popular(), "negatives": DynamicNegatives()},

@@ -74,6 +74,9 @@ def train(
     data: Annotated[str | None, typer.Option(help="A file, a folder with train/valid/test files, or a name.")] = None,
     model: Annotated[str | None, typer.Option(help="mf, lightgcn, or a baseline: popular, svd, ease.")] = None,
     recipe: Annotated[str, typer.Option(help="plain, paper (PSP-NS as published) or recommended.")] = "plain",
+    negatives: Annotated[
+        str | None, typer.Option(help="Which negatives; `pspns list negatives` shows all.", show_default=False)
+    ] = None,
     protocol: Annotated[str | None, typer.Option(help="strict (default), published, best-on-test.")] = None,
     split: Annotated[str | None, typer.Option(help="random, per-user, leave-one-out, global-time, none.")] = None,
     seeds: Annotated[str | None, typer.Option(help="One replica for each, such as 0-2 or 0,7.")] = None,
@@ -95,6 +98,7 @@ def train(
     given = {
         "data": data,
         "model": model,
+        "negatives": negatives,
         "protocol": protocol,
         "split": split,
         "seeds": seeds,
@@ -185,7 +189,9 @@ def tune(
     device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
     threads: Annotated[str | None, typer.Option(help="CPU threads.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier study in --out.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a study in --out that was stopped.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the study in --out, perhaps with more --trials.")
+    ] = False,
 ) -> None:
     """Tune methods fairly: as many trials for each, on validation; every trial is recorded."""
     from pspns.cli.tune import resolve_study, tune_and_show

@@ -19,7 +19,7 @@ from pspns.training.loop import Watch
 from pspns.training.stopping import Evaluation
 from pspns.tuning.asking import find_optuna
 from pspns.tuning.study import Study, tune
-from pspns.tuning.study_folder import STUDY, StudyFolder, study_folder
+from pspns.tuning.study_folder import STUDY, StudyFolder, best_file, study_folder
 from pspns.tuning.summary import Tuned
 from pspns.tuning.trials import values_in_words
 
@@ -37,9 +37,8 @@ def resolve_study(
 ) -> Study:
     """What is to be tuned, checked."""
     find_optuna()
-    names = [name.strip() for name in methods.split(",")]
     given = command_line(options | parse_rest(rest))
-    bases, spaces = resolve_methods(names, given, config, read_search(search))
+    bases, spaces = resolve_methods(methods, given, config, read_search(search))
     study = Study(bases, spaces, trials, at_once, seed)
     if study.common.data.source is None:
         raise SettingsError("there are no data; say which with --data FILE, FOLDER or NAME")
@@ -112,7 +111,7 @@ def _show(tuned: Tuned) -> None:
         if method not in tuned.best:
             warn(f"method {method}: no trial could be trained, the last because: {trials[-1].failed}")
     if tuned.best:
-        winner = tuned.folder / "best" / f"{next(iter(tuned.best))}.toml"
+        winner = best_file(tuned.folder, next(iter(tuned.best)))
         # Where held-out pairs shape what is built, more than validation was looked at; the warning says so.
         untouched = "" if tuned.protocol.drop_held_out else "Nothing of the test was looked at. "
         tell(f"{untouched}To train the winner and judge it on the test: pspns train --config {winner} --out RUN")

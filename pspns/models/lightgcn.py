@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
 from pspns.models._graph import Edges, check_edges, edge_weights
 from pspns.models._propagation import MeanOfLayers, best_operator, propagate
-from pspns.shapes import Embeddings, Fitted, ModelView, World
+from pspns.shapes import Embeddings, Fitted, ModelView, World, mean_of
 
 if TYPE_CHECKING:
     from pspns.training.trainer import Trainer
@@ -68,10 +67,7 @@ class LayerByLayer:
         layers = [base]
         for _ in range(self._layers):
             layers.append(Embeddings(*propagate(self._next_layer, layers[-1].users, layers[-1].items)))
-        users, items = (
-            functools.reduce(torch.add, (getattr(layer, side) for layer in layers)) / len(layers)
-            for side in ("users", "items")
-        )
+        users, items = (mean_of([getattr(layer, side) for layer in layers]) for side in ("users", "items"))
         return ModelView(base=base, final=Embeddings(users, items), layers=layers)
 
 

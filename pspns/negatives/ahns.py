@@ -3,6 +3,8 @@
 Rule: j = argmin_{k ∈ C} |s_uk − β (s_ui + α)^(p + 1)|
       C = n items, uniform from I ∖ P_u
 Note: with p = −2 the target is β / (s_ui + α): the better the positive already scores, the easier the negative.
+The defaults are published for matrix factorisation. Where most scores come to lie above the target, as in LightGCN, the
+items nearest to it are the easiest, and what scores high is no longer pushed down: raise β, lower α, or look elsewhere.
 Cost: (n + 1) · d a row
 Paper: Lai et al. 2024, Adaptive Hardness Negative Sampling for Collaborative Filtering
 """
@@ -21,8 +23,8 @@ from pspns.errors import SettingsError
 from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_above_zero, check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
+from pspns.search_space import Choices, Space
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
-from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)

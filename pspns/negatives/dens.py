@@ -15,7 +15,6 @@ Paper: Lai et al. 2023, Disentangled Negative Sampling for Collaborative Filteri
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,8 +28,8 @@ from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.negatives._checks import check_least, check_share
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.rng import host_stream
-from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, take
-from pspns.tuning.space import Choices, Space
+from pspns.search_space import Choices, Space
+from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, mean_of, take
 
 GATES = ("user", "item", "positive", "negative")
 ROWS_IN_A_SUM = 512  # at most; a power of two, because batches have multiples of 64 rows
@@ -89,9 +88,9 @@ class DisentanglingSampler(PoolSampler):
             relevant_positives.append(relevant)
             relevant_negatives.append(self._gates.relevant_negative(negative, relevant))
         user = take(model.final.users, batch.users)
-        negative = _mean(negatives)
-        y_up, y_down = ((user * _mean(parts)).sum(-1) for parts in (relevant_positives, relevant_negatives))
-        x_up, x_down = (user * _mean(positives)).sum(-1) - y_up, (user * negative).sum(-1) - y_down
+        negative = mean_of(negatives)
+        y_up, y_down = ((user * mean_of(parts)).sum(-1) for parts in (relevant_positives, relevant_negatives))
+        x_up, x_down = (user * mean_of(positives)).sum(-1) - y_up, (user * negative).sum(-1) - y_down
         contrasts = (x_up - y_up, y_down - x_down, y_down - y_up, x_up - x_down)
         row_losses = self._settings.contrast / 4 * torch.stack([F.softplus(margin) for margin in contrasts], -1).sum(-1)
         return Negatives(embeddings=negative, base_embeddings=negatives[0], row_losses=row_losses)
@@ -165,10 +164,6 @@ class _Gates:
             own[:, None].expand(-1, n_blocks, -1, -1).flatten(0, 1) for own in (maps.mT, shifts[:, None])
         )
         return torch.baddbmm(own_shifts, blocks, own_maps).view(vectors.shape)
-
-
-def _mean(layers: list[Tensor]) -> Tensor:
-    return functools.reduce(torch.add, layers) / len(layers)
 
 
 COMPONENT = DisentangledNegatives

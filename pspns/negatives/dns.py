@@ -19,8 +19,8 @@ from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.negatives._snapshots import Snapshots
+from pspns.search_space import Choices, Space
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State, World
-from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ from pspns.errors import SettingsError
 from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
+from pspns.search_space import Choices, Space
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, take
-from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,8 @@ class BestOfManyNegatives:
     best: int = 2
     """How many of them, the highest-scored, may be the negative (M)."""
     sum_over_best: bool = False
-    """Add up BPR over all M instead of drawing one of them, as the published code does: gradients M times as large."""
+    """Add up BPR over all M instead of drawing one of them, as the published code does: gradients M times as large. The
+    L2 term still holds only the best of them small."""
     owned_too: bool = False
     """Draw candidates from all items, the user's own too, as the published code does."""
 
@@ -44,6 +45,11 @@ class BestOfManyNegatives:
             raise SettingsError(
                 f"best must be at most candidates ({self.candidates}), got {self.best}; change [negatives] best"
             )
+
+    @property
+    def only_loss(self) -> str | None:
+        """The sum is one of BPR, whatever else the loss may be."""
+        return "bpr" if self.sum_over_best else None
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> BestOfManySampler:
         return BestOfManySampler(world, seeds, self)

@@ -1,10 +1,12 @@
 """IRGAN: negatives from a second model, the generator, which learns to give items that the recommender scores high.
 
 Rule: j ~ softmax(g_u / τ) over I ∖ P_u
-      generator's loss = −mean[(p_j / q_j) ρ_j ln p_j] over 2 |P_u| items j ~ q, for each user
-      p = softmax(g_u), q = (1 − λ) p + λ Uniform(P_u), ρ_j = 2 σ(s_uj) − 1
-Note: the generator g is an MF with item bias, which learns after every epoch. What is judged is the recommender; the
-paper reports the generator.
+      generator's loss = −mean[(p_j / q_j) ρ_j ln p_j] over 2 |T_u| items j ~ q, for each user
+      p = softmax(g_u), q = (1 − λ) p + λ Uniform(T_u), ρ_j = 2 σ(s_uj) − 1, T_u = the user's items in train
+Note: the generator g is an MF with item bias. It starts as a copy of the recommender, after some epochs with uniform
+negatives, and learns after every epoch, the most active users first. What is judged is the recommender; the paper
+reports the generator. Its negatives are soon items that the user would like: in all that was tried here, figures fell
+once it was asked.
 Cost: |I| a row and |U| · |I| · d an epoch; where |U| · |I| numbers do not fit into memory, |I| · d a row
 Paper: Wang et al. 2017, IRGAN: A Minimax Game for Unifying Generative and Discriminative Information Retrieval Models
 """
@@ -25,8 +27,8 @@ from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_above_zero, check_least, check_share
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
+from pspns.search_space import Choices, Space
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, part_of
-from pspns.tuning.space import Choices, Space
 
 SCORES_AT_ONCE = 1 << 25  # of the generator: rows times items
 TERMS_IN_A_SUM = 512  # on the CPU
@@ -46,7 +48,7 @@ class GeneratedNegatives:
     generator_learning_rate: float = 1e-3
     """Step size of the generator's Adam."""
     generator_batch: int = 256
-    """Users in one step of the generator."""
+    """Users in one step of the generator; fewer where there are so many items that a step would hold 2²⁵ scores."""
     owned_too: bool = False
     """Let the user's own items be negatives, as the published code for recommendation does."""
 

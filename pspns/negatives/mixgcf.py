@@ -11,7 +11,6 @@ Paper: Huang et al. 2021, MixGCF: An Improved Training Method for Graph Neural N
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,8 +21,8 @@ from pspns.candidate_scores import candidate_scores
 from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
-from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, take
-from pspns.tuning.space import Choices, Space
+from pspns.search_space import Choices, Space
+from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, mean_of, take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +44,6 @@ class MixedNegatives:
 
 
 class MixingSampler(PoolSampler):
-    """Without layers, as in matrix factorisation, this is DNS with its margin made smaller at random."""
-
     reads = "layers"
 
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
@@ -58,7 +55,7 @@ class MixingSampler(PoolSampler):
             hardest = candidate_scores(model.final.users, layer.items, batch.users, pool).argmax(-1)
             positive, negative = take(layer.items, torch.stack((batch.items, pick(pool, hardest))), replica_axis=1)
             mixed.append(share * positive + (1 - share) * negative)
-        return Negatives(embeddings=functools.reduce(torch.add, mixed) / len(mixed), base_embeddings=mixed[0])
+        return Negatives(embeddings=mean_of(mixed), base_embeddings=mixed[0])
 
 
 COMPONENT = MixedNegatives

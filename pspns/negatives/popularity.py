@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pspns.needed_bytes import StepSizes
 from pspns.negatives._checks import check_least
 from pspns.negatives._stream_sampler import StreamSampler
+from pspns.search_space import Choices, Space
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
-from pspns.tuning.space import Choices, Space
 from pspns.weighted_draws import WeightedDraws
 
 

@@ -4,7 +4,8 @@ Rule: j = argmax_{k ∈ M_u} σ(s_uk − s_ui) + α min(1, t / T₀) v_k
       v_k = standard deviation of σ(s_uk − s_ui) over the last 5 epoch ends, t = epochs ended
       M_u ← S₁ items of M_u ∪ F, drawn without replacement with p(k) ∝ exp(s_uk / τ)
       F = S₂ items, uniform from I ∖ P_u
-Note: a user's memory M_u begins with random items; it is renewed once a batch for each user in it.
+Note: a user's memory M_u begins with random items; it is renewed once a batch for each user in it. F is drawn with
+replacement, and an item that is there twice counts once.
 Cost: (7 S₁ + S₂) · d a row
 Paper: Ding et al. 2020, Simplify and Robustify Negative Sampling for Implicit Collaborative Filtering
 """
@@ -24,8 +25,8 @@ from pspns.negatives._pool_sampler import pick
 from pspns.negatives._snapshots import Snapshots
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
+from pspns.search_space import Choices, Space
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State, World
-from pspns.tuning.space import Choices, Space
 
 EPOCHS_REMEMBERED = 5
 FAR_BELOW = -1e30  # any score
@@ -108,9 +109,8 @@ class RememberingSampler(StreamSampler):
         deviation = _deviation(torch.sigmoid(then[..., :-1, :] - then[..., -1:, :]), self._snapshots.is_there())
         if self._settings.variance_only:
             return deviation
-        warmth = (batch.epochs / max(self._settings.warm_up, 1)).clamp_max(1.0)
-        if self._settings.warm_up == 0:
-            warmth = torch.ones_like(warmth)
+        whole = max(self._settings.warm_up, 1)
+        warmth = torch.where(batch.epochs < self._settings.warm_up, batch.epochs / whole, 1.0)
         return hardness + self._settings.variance_weight * warmth[:, None, None].float() * deviation
 
     def _renew(self, batch: PositiveBatch, model: ModelView, own: Tensor, remembered: Tensor) -> None:

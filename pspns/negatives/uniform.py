@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
-from pspns.negatives._stream_sampler import StreamSampler
+from pspns.negatives._pool_sampler import PoolSampler
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld
 
 
@@ -25,20 +23,14 @@ class UniformNegatives:
         return UniformSampler(world, seeds, owned_too=self.owned_too)
 
 
-class UniformSampler(StreamSampler):
-    stays_on_device = True
+class UniformSampler(PoolSampler):
     reads = "nothing"
 
     def __init__(self, world: SharedWorld, seeds: Sequence[int], *, owned_too: bool = False):
-        super().__init__(world, seeds)
-        self._owned_too, self._n_items = owned_too, world.n_items
+        super().__init__(world, seeds, candidates=1, owned_too=owned_too)
 
     def sample(self, batch: PositiveBatch, model: ModelView) -> Negatives:
-        if self._owned_too:
-            drawn = self._stream.integers(torch.full_like(batch.users, self._n_items))
-        else:
-            drawn = self._rejected.draw_outside(batch.users, 1, self._stream)
-        return Negatives(items=drawn.squeeze(-1))
+        return Negatives(items=self._pool(batch).squeeze(-1))
 
 
 COMPONENT = UniformNegatives

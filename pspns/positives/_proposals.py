@@ -15,10 +15,10 @@ from pspns.data.split import Pairs
 from pspns.errors import SettingsError
 from pspns.global_svd import Factors
 from pspns.positives._merge import n_common
+from pspns.search_space import Choices, Space
 from pspns.shapes import Ground, PositivePairs
 from pspns.spectral import is_exact
 from pspns.top_k import MIN_ROWS, best_items, max_rows
-from pspns.tuning.space import Choices, Space
 
 Neighbours = Literal["degree", "fixed", "share"]
 

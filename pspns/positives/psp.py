@@ -9,8 +9,8 @@ import numpy as np
 
 from pspns.positives._merge import check_copies, merge
 from pspns.positives._proposals import GlobalPattern
+from pspns.search_space import Choices, Space
 from pspns.shapes import Ground, PositivePairs
-from pspns.tuning.space import Choices, Space
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pspns.errors import SettingsError
+from pspns.search_space import Space, Span
 from pspns.shapes import World
 from pspns.spectral import gram
 from pspns.starts._score_spread import score_deviation
 from pspns.starts.xavier import XavierStart
-from pspns.tuning.space import Space, Span
 
 # Beside the largest singular value, which is 1; where the data have no further direction, rounding leaves up to 1e-7.
 LEAST_SINGULAR_VALUE = 1e-5

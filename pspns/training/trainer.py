@@ -13,6 +13,7 @@ from pspns.components import find_part
 from pspns.errors import SettingsError
 from pspns.item_sets import RejectedItems
 from pspns.models._embedding_model import EmbeddingModel, Starts
+from pspns.needed_bytes import StepSizes, sampler_bytes
 from pspns.rng import host_stream
 from pspns.shapes import Fitted, SharedWorld, Validate, World
 from pspns.starts._score_spread import score_deviation
@@ -62,6 +63,9 @@ class Trainer:
         replicas = [(member, seed) for member in self.members for seed in member.seeds]
         seeds = [seed for _, seed in replicas]
         ground = self.members[0].world
+        # Without the layers of a graph, of which nothing is known here: at least so much.
+        sizes = StepSizes(len(seeds), self.settings.batch_size, size, n_layers=0)
+        ground.memory.check(sampler_bytes(self.negatives, ground, sizes), "drawing negatives", "take fewer candidates")
         model = make_model(
             [m.start.embeddings(m.world, size, host_stream(s, "start")) for m, s in replicas], ground.device
         )

@@ -8,10 +8,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pspns.errors import SettingsError
-from pspns.tuning.space import Choices, Space
+from pspns.search_space import Choices, Space
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
+
+RANDOM_BEFORE = 10
+"""A round is drawn at random while fewer trials than these have finished."""
 
 Finished = tuple[dict[str, Any], float | None]
 """The values of a trial and how good it was; None for one that failed."""
@@ -30,12 +33,14 @@ def ask(space: Space, finished: Sequence[Finished], count: int, seed: int) -> li
     """Values for the next `count` trials, setting → value.
 
     They follow from the arguments alone: the library's memory of a study is made anew each time, from the trials that
-    have finished. The first ten are drawn at random; what is asked for at once keeps its distance from each other.
+    have finished. Until ten have, all are drawn at random, however many are asked for at once; later ones follow what
+    was found, and those that are asked for at once keep apart.
     """
     optuna = find_optuna()
     distributions = {name: _distribution(optuna, values) for name, values in space.items()}
     with _quiet(optuna):
-        study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+        sampler = optuna.samplers.TPESampler(n_startup_trials=RANDOM_BEFORE, seed=seed)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
         for values, value in finished:
             # A failed trial counts as worse than any other; optuna's own state for failures would leave it out, and
             # the search would come back to where it failed.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pspns.components import part_names
+from pspns.components import find_part, part_name, part_names
 from pspns.errors import SettingsError, unknown_name
 from pspns.recipes import recipe_names
+from pspns.search_space import EVERY_METHOD, Space
 from pspns.settings import PART_SECTIONS, Settings
-from pspns.tuning.space import EVERY_METHOD, Space
 
 BASE_RECIPE = "plain"
 METHOD_SECTIONS = ("negatives",)
@@ -30,8 +30,28 @@ class Method:
     parts: dict[str, str]  # section → name
 
 
+def method_names(methods: str | Iterable[str]) -> list[str]:
+    """The methods as they are called everywhere, from one text or several.
+
+    >>> method_names("plain, paper + dns")
+    ['plain', 'paper+dns']
+    """
+    texts = methods.split(",") if isinstance(methods, str) else list(methods)
+    for text in texts:
+        if not isinstance(text, str):
+            raise SettingsError(f"a method is a name such as 'plain' or 'paper+dns', got {text!r}")
+    return ["+".join(name.strip() for name in text.split("+")) for text in texts]
+
+
+def file_stem(method: str) -> str:
+    """A method in the names of files, where not every system takes a colon."""
+    return method.replace(":", ".")
+
+
 def read_method(text: str) -> Method:
     """Names joined by `+`, each of a recipe or of a part; without a recipe it is plain training.
+
+    A part of negatives may live outside this package, as `my_module:MyNegatives`.
 
     >>> read_method("paper+uniform")
     Method(recipe='paper', parts={'negatives': 'uniform'})
@@ -39,7 +59,7 @@ def read_method(text: str) -> Method:
     homes = {"recipe": recipe_names()} | {section: part_names(PART_SECTIONS[section]) for section in METHOD_SECTIONS}
     chosen: dict[str, str] = {}
     for name in text.split("+"):
-        found = [home for home, names in homes.items() if name in names]
+        found = ["negatives"] if ":" in name else [home for home, names in homes.items() if name in names]
         if not found:
             known = [known for names in homes.values() for known in names]
             raise SettingsError(f"method '{text}': {unknown_name(' or '.join(homes), name, known)}")
@@ -67,12 +87,32 @@ def searched(settings: Settings) -> Space:
 
 def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
     """The settings with other values here and there; each section checks its own, all of them at once."""
-    changes: dict[str, dict[str, Any]] = {}
+    changed = {
+        section: dataclasses.replace(getattr(settings, section), **own) for section, own in by_section(values).items()
+    }
+    return dataclasses.replace(settings, **changed)
+
+
+def by_section(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Values of settings, one table for each section.
+
+    >>> by_section({"training.l2": 0.1, "positives.rank": 8, "training.loss": "bpr"})
+    {'training': {'l2': 0.1, 'loss': 'bpr'}, 'positives': {'rank': 8}}
+    """
+    sections: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         section, _, key = name.partition(".")
-        changes.setdefault(section, {})[key] = value
-    changed = {section: dataclasses.replace(getattr(settings, section), **own) for section, own in changes.items()}
-    return dataclasses.replace(settings, **changed)
+        sections.setdefault(section, {})[key] = value
+    return sections
+
+
+def check_trains(model: Any) -> None:
+    """Models that train have vectors of a size; of others there is nothing to tune."""
+    if not hasattr(model, "embedding_size"):
+        models = [name for name in part_names("models") if hasattr(find_part("models", name), "embedding_size")]
+        raise SettingsError(
+            f"model {part_name('models', model)} has no training loop to tune; use {' or '.join(models)}"
+        )
 
 
 def settings_called(name: str, settings: Settings) -> list[str]:

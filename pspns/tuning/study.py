@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pspns.components import find_part, part_name, part_names
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Split
 from pspns.errors import DataError, DivergedError, PspnsError, SettingsError
@@ -18,11 +17,11 @@ from pspns.record import describe_data, describe_machine, describe_versions
 from pspns.resume import WITHOUT_EFFECT, has_checkpoint, make_way
 from pspns.rng import host_stream
 from pspns.run import Run, Say, check_company, choose_device, make_split, run_together
+from pspns.search_space import Space
 from pspns.settings import Settings
 from pspns.training.loop import Watch
 from pspns.tuning.asking import ask, find_optuna
-from pspns.tuning.methods import BUDGET, with_values
-from pspns.tuning.space import Space
+from pspns.tuning.methods import BUDGET, check_trains, with_values
 from pspns.tuning.study_folder import StudyFolder
 from pspns.tuning.summary import Tuned
 from pspns.tuning.trials import Plan, Trial, failed_trial, finished_trial, repeated_trial, trial_name, values_in_words
@@ -271,11 +270,7 @@ def _check_trainable(settings: Settings) -> None:
             f"protocol {protocol.name} has no validation part, and tuning on the test would be no tuning; "
             "use strict or published"
         )
-    if not hasattr(settings.model, "embedding_size"):
-        models = [name for name in part_names("models") if hasattr(find_part("models", name), "embedding_size")]
-        raise SettingsError(
-            f"model {part_name('models', settings.model)} has no training loop to tune; use {' or '.join(models)}"
-        )
+    check_trains(settings.model)
 
 
 def _terms(settings: Settings) -> dict[str, Any]:

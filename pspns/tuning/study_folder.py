@@ -14,6 +14,7 @@ from pspns.errors import DataError, PspnsError, SettingsError
 from pspns.json_files import read_json, write_json
 from pspns.new_folder import FolderKind, new_folder
 from pspns.resume import make_way, unfinished
+from pspns.tuning.methods import file_stem
 from pspns.tuning.trials import Trial
 
 RECORD = "study.json"
@@ -21,6 +22,11 @@ SUMMARY = "summary.json"
 TRIALS = "trials"
 BEST = "best"
 STUDY = FolderKind("study", RECORD, frozenset({SUMMARY, TRIALS, BEST}))
+
+
+def best_file(folder: Path, method: str) -> Path:
+    """The settings of the method's best trial."""
+    return folder / BEST / f"{file_stem(method)}.toml"
 
 
 @contextmanager
@@ -59,9 +65,9 @@ class StudyFolder:
                 make_way(place)
 
     def begin(self, identity: dict[str, Any], facts: dict[str, Any]) -> None:
-        """Make the folder, or find that what is there is the same study; `facts` only tell of it."""
+        """Make the folder, or find that what is there is the same study or its beginning; `facts` only tell of it."""
         if self._goes_on:
-            self._check_identity(identity)
+            self._go_on(json.loads(json.dumps(identity)))
             return
         with new_folder(self.path, STUDY, overwrite=self._overwrite) as folder:
             for place in self._checkpoint_places():
@@ -84,7 +90,7 @@ class StudyFolder:
     def write_result(self, summary: dict[str, Any], best: dict[str, str]) -> None:
         """What came of the study; `best` are settings files by the names of the methods."""
         for method, text in best.items():
-            with _written_whole(self.path / BEST / f"{method}.toml") as partial:
+            with _written_whole(best_file(self.path, method)) as partial:
                 partial.write_text(text, encoding="utf-8")
         with _written_whole(self.path / SUMMARY) as partial:
             write_json(partial, summary)
@@ -97,18 +103,27 @@ class StudyFolder:
         """Of all loops, and of a run that was to be at this place."""
         return [self._checkpoints, *(path for path in self._checkpoints.iterdir() if path.is_dir())]
 
-    def _check_identity(self, identity: dict[str, Any]) -> None:
-        then = _flat(read_json(self.path / RECORD).get("study", {}))
-        now = _flat(json.loads(json.dumps(identity)))
-        changes = [
-            f"{name}: then {then.get(name, 'unset')}, now {now.get(name, 'unset')}"
-            for name in dict.fromkeys((*then, *now))
-            if then.get(name) != now.get(name)
-        ]
-        if changes:
+    def _go_on(self, identity: dict[str, Any]) -> None:
+        record = read_json(self.path / RECORD)
+        then, now = _flat(record.get("study", {})), _flat(identity)
+        changed = [name for name in dict.fromkeys((*then, *now)) if then.get(name) != now.get(name)]
+        if changed == ["trials"] and isinstance(then.get("trials"), int):
+            self._check_can_grow(then["trials"], now["trials"], now["at_once"])
+            with _written_whole(self.path / RECORD) as partial:
+                write_json(partial, {**record, "study": identity})
+        elif changed:
+            changes = [f"{name}: then {then.get(name, 'unset')}, now {now.get(name, 'unset')}" for name in changed]
             raise SettingsError(
                 f"{self.path} holds another study ({'; '.join(changes[:5])}{' …' if changes[5:] else ''}); "
                 "go on with the same settings and data, or begin anew with --overwrite"
+            )
+
+    def _check_can_grow(self, then: int, now: int, at_once: int) -> None:
+        """Further trials are those of a longer study only if no round was cut short."""
+        if then > now or then % at_once:
+            raise SettingsError(
+                f"{self.path} holds a study of {then} trials, now {now} are asked for; a study can only grow, and only "
+                f"from whole rounds of {at_once}: begin another study in another folder; its first trials repeat these"
             )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pspns.record import summarise
 from pspns.run import Run
 from pspns.settings import Settings
-from pspns.tuning.methods import with_values
+from pspns.tuning.methods import by_section, file_stem, with_values
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Trial:
 
 
 def trial_name(method: str, number: int) -> str:
-    return f"{method}-{number:03}"
+    return f"{file_stem(method)}-{number:03}"
 
 
 def finished_trial(plan: Plan, run: Run, trained_with: list[str]) -> Trial:
@@ -106,7 +106,6 @@ def values_in_words(values: dict[str, Any]) -> str:
 def _plan(plan: Plan) -> dict[str, Any]:
     # Not from `plan.settings`, which cannot be made of values that do not go together.
     settings = plan.base.as_dict()
-    for name, value in plan.values.items():
-        section, _, key = name.partition(".")
-        settings[section][key] = value
+    for section, own in by_section(plan.values).items():
+        settings[section] |= own
     return {"method": plan.method, "number": plan.number, "values": plan.values, "settings": settings}

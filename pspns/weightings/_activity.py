@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pspns.data.interactions import Floats, Ints
 from pspns.errors import SettingsError
-from pspns.tuning.space import Space, Span
+from pspns.search_space import Space, Span
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from command_server import Server
@@ -17,7 +20,7 @@ import pspns
 from pspns.errors import SettingsError
 from pspns.method_options import read_search, resolve_methods
 from pspns.options import Layer
-from pspns.tuning.space import Choices, Span
+from pspns.search_space import Choices, Span
 
 Cli = Callable[..., Any]
 QUICK = ("--max-steps", 40, "--evaluate-every", 10, "--patience", 2, "--embedding-size", 4, "--batch-size", 128)
@@ -66,7 +69,7 @@ class TestTuning:
         assert done.code == 0, done.err
         tuned = pspns.tune(
             clicks,
-            methods=["paper"],
+            methods="paper",
             trials=2,
             out=tmp_path / "called",
             search={"positives.rank": [3, 6], "learning_rate": (0.02, 0.05)},
@@ -85,6 +88,29 @@ class TestTuning:
         assert [trial.number for trial in tuned.trials["paper"]] == [1, 2]
         model = pspns.fit(clicks, config=tmp_path / "called" / "best" / "paper.toml", baselines=False)
         assert model.result["valid"]["recall@5"]["mean"] == best.value
+
+    def test_a_sampler_from_elsewhere(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        method, stem = "paper + negatives_for_tests:LowestNegatives", "paper+negatives_for_tests.LowestNegatives"
+        done = command(*words(clicks_file, tmp_path / "tuned", methods=method, trials=1))
+        assert done.code == 0, done.err
+        best = tmp_path / "tuned" / "best" / f"{stem}.toml"
+        assert f"pspns train --config {best}" in done.out
+        trial = json.loads((tmp_path / "tuned" / "trials" / f"{stem}-001.json").read_text())
+        assert trial["method"] == "paper+negatives_for_tests:LowestNegatives"
+        assert trial["settings"]["negatives"] == {"name": "negatives_for_tests:LowestNegatives"}
+        trained = command("train", "--config", best, "--no-baselines", "--out", tmp_path / "run")
+        assert trained.code == 0, trained.err
+        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        assert result["valid"]["recall@5"]["mean"] == trial["value"]
+
+    def test_more_trials(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        outs = tmp_path / "whole", tmp_path / "grown"
+        for out, trials in zip(outs, (4, 2), strict=True):
+            assert command(*words(clicks_file, out, "--at-once", 2, methods="paper", trials=trials)).code == 0
+        done = command(*words(clicks_file, outs[1], "--at-once", 2, "--resume", methods="paper", trials=4))
+        assert done.code == 0, done.err
+        assert "trials 1 to 2 of 4: 0 to train" in done.err
+        assert files(outs[0]) == files(outs[1])
 
     def test_the_protocol_of_the_paper_comes_with_its_warning(
         self, command: Cli, clicks_file: Path, tmp_path: Path
@@ -173,13 +199,22 @@ class TestRefusals:
             (("--methods", "plain,,paper"), "named ''"),
             (("--trials", 0), "trials must be at least 1, got 0"),
             (("--at-once", 0), "at_once must be at least 1"),
-            (("--l2", 0.1), "--l2 is searched for method plain; leave it out, or say with search l2=… what is tried"),
+            (("--l2", 0.1), "--l2 is searched for method plain; leave it out, or say with --search l2=… what"),
             (("--training.learning-rate=0.1",), "--training.learning-rate is searched for method plain"),
             (("--copies", 3), "--copies is a setting of positives"),
             (("--negatives", "uniform"), "--negatives is what methods differ in; name it among the methods"),
-            (("--candidates", 3), "--candidates is a setting that not every method has; say with search candidates=…"),
+            (
+                ("--candidates", 3),
+                "--candidates is a setting that not every method has; say with --search candidates=…",
+            ),
             (("--protocol", "best-on-test"), "best-on-test has no validation part"),
             (("--model", "ease"), "model ease has no training loop to tune; use lightgcn or mf"),
+            (
+                ("--methods", "dns,paper", "--model", "ease"),
+                "model ease has no training loop to tune; use lightgcn or mf",
+            ),
+            (("--methods", "paper + dns,paper+dns"), "method paper+dns is given twice"),
+            (("--methods", "mine:Mine"), "method mine:Mine: negatives: cannot import negatives 'mine:Mine': No module"),
             (("--batch-sise", 5), "did you mean '--batch-size'?"),
             (("--recipe", "paper"), "no option named '--recipe'"),
             (("--search", "l3=1"), "search l3: no method has such a setting"),
@@ -188,8 +223,14 @@ class TestRefusals:
             (("--search", "seeds=1,2"), "no method has such a setting"),
             (("--search", "l2"), "--search must be a setting and its values, such as l2=1e-5,1e-4, got 'l2'"),
             (("--search", "l2=1", "--search", "l2=2"), "--search l2 is given twice"),
-            (("--search", "l2=1,x"), "search l2: each value must be a finite number, got 'x'"),
-            (("--search", "l2=-1"), "search: l2 must be at least 0, got -1"),
+            (("--search", "l2=8,"), "--search l2 must be values with commas between them, such as 1 or 1,2, got '8,'"),
+            (("--search", "l2=1,x"), "--search l2: each value must be a finite number, got 'x'"),
+            (
+                ("--methods", "dns-m-n", "--search", "best=20,300"),
+                "--search: negatives.best = 300 goes with nothing that is tried of negatives.candidates; the last "
+                "said: best must be at most candidates (200), got 300",
+            ),
+            (("--search", "l2=-1"), "--search: l2 must be at least 0, got -1"),
             (("--search", "l2=1,1.0"), "search l2: a choice needs distinct values"),
             (
                 ("--search", "embedding-size=4,0"),
@@ -202,7 +243,7 @@ class TestRefusals:
     def test_settings_errors(self, command: Cli, tmp_path: Path, more: tuple[Any, ...], complaint: str) -> None:
         start = {"--methods": "plain", "--trials": 2} | dict(zip(more[::2], more[1::2], strict=False))
         given = [word for option in ("--methods", "--trials") for word in (option, start[option])]
-        rest = more if more[0] not in ("--methods", "--trials") else ()
+        rest = more if more[0] not in ("--methods", "--trials") else more[2:]
         done = command("tune", "--data", "no-such-file.csv", "--out", tmp_path / "tuned", *given, *rest)
         assert (done.code, done.out) == (2, "")
         assert complaint in done.err
@@ -218,6 +259,10 @@ class TestRefusals:
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(SettingsError, match="there are no data; give tune a frame"):
             pspns.tune(methods=["plain"], trials=1, out=tmp_path / "tuned")
+        with pytest.raises(SettingsError, match=r"trials must be a whole number, got 1\.5"):
+            pspns.tune("x", methods="plain", trials=1.5, out=tmp_path / "tuned")  # type: ignore[arg-type]
+        with pytest.raises(SettingsError, match="at_once must be a whole number, got None"):
+            pspns.tune("x", methods="plain", trials=1, at_once=None, out=tmp_path / "tuned")  # type: ignore[arg-type]
 
     def test_without_optuna(self, command: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "optuna", None)
@@ -248,16 +293,31 @@ class TestSpacesAsTyped:
         search = {"candidates": [8, 200], "best": [1, 100]}
         _, spaces = resolve_methods(["dns-m-n"], Layer("here", {}), None, search)
         assert spaces["dns-m-n"]["negatives.best"] == Choices((1, 100))
-        with pytest.raises(SettingsError, match=r"search: best must be at most candidates"):
+        with pytest.raises(SettingsError, match=r"search: negatives\.best = 300 goes with nothing that is tried of"):
             resolve_methods(["dns-m-n"], Layer("here", {}), None, {**search, "best": [1, 300]})
 
-    def test_a_name_with_two_homes(self) -> None:
+    def test_one_value_from_python_fixes_a_setting(self) -> None:
+        for value in (4, np.int64(4), "4", [4]):
+            _, spaces = resolve_methods("dns", Layer("here", {}), None, {"candidates": value})
+            assert spaces["dns"]["negatives.candidates"] == Choices((4,))
+        with pytest.raises(SettingsError, match=r"search candidates: each value must be a whole number, got 4\.5"):
+            resolve_methods("dns", Layer("here", {}), None, {"candidates": 4.5})
+
+    def test_what_to_say_instead_in_python(self, tmp_path: Path) -> None:
+        told = r"candidates is a setting that not every method has; say with search=\{'candidates': …\}"
+        with pytest.raises(SettingsError, match=told):
+            pspns.tune("x", methods="dns", trials=1, out=tmp_path / "tuned", candidates=4)
+
+    def test_a_name_with_two_homes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         options = {"positives": "repeated", "model": "lightgcn"}
         given = Layer("here", options)
         _, spaces = resolve_methods(["plain"], given, None, {"copies": [2, 3], "model.layers": [1, 2]})
         assert set(spaces["plain"]) >= {"positives.copies", "model.layers"}
-        with pytest.raises(SettingsError, match=r"search rank could mean positives\.rank or model\.rank; say which"):
-            resolve_methods(["paper"], Layer("here", {"model": "svd"}), None, {"rank": [2]})
+        ranked = dataclasses.make_dataclass("Ranked", [("rank", int, 3)], frozen=True, kw_only=True)
+        monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(Ranked=ranked))
+        complaint = r"search rank could mean positives\.rank or negatives\.rank; say which"
+        with pytest.raises(SettingsError, match=complaint):
+            resolve_methods("paper+mine:Ranked", Layer("here", {}), None, {"rank": 2})
 
     def test_methods_are_recipes_with_other_parts(self) -> None:
         bases, _ = resolve_methods(["recommended", "uniform"], Layer("here", {"batch_size": 7}), None, {})

@@ -13,7 +13,7 @@ def judged(*recalls):
     return {"recall@20": figure(*recalls), "precision@20": figure(0.05), "ndcg@20": figure(0.125, 0.125)}
 
 
-def member(recalls, curve, *, steps, best_step, baselines=()):
+def member(recalls, curve, *, steps, best_step, baselines=(), max_steps=1000):
     groups = ["least_active_1000", *(f"decile_{n}" for n in range(1, 11))]
     return {
         "test": judged(*recalls),
@@ -22,7 +22,7 @@ def member(recalls, curve, *, steps, best_step, baselines=()):
         "steps": [steps],
         "best_step": [best_step],
         "seeds": [0, 1],
-        "settings": {"training": {"max_steps": 1000}},
+        "settings": {"training": {"max_steps": max_steps, "patience": 5}},
         "seconds": {"training": 50.0},
         "machine": {"device": "cpu"},
         "groups": {group: {"test": {"recall@20": number / 100}} for number, group in enumerate(groups)},
@@ -89,8 +89,13 @@ def test_samplers(tmp_path):
     published = member((0.30,), [(100, 0.1)], steps=300, best_step=100)
     names = ("dns", "dns + PSP", "dns + PSP (published)")
     write(tmp_path, "samplers-mf-ml-1m-dns", dict(zip(names, (alone, strict, published), strict=True)))
+    longer = member((0.20,), [(100, 0.2), (1001, 0.3)], steps=1500, best_step=1001, max_steps=2000)
+    write(tmp_path, "samplers-mf-ml-1m-srns", dict.fromkeys("abc", longer))
     text = page(tmp_path)
+    assert row(text, "MF", "`srns`")[3:5] == ["2,000, 5", "20.00"]  # not the 30.00 of later steps than dns had
     assert row(text, "MF", "`dns`")[3:] == [
+        "1,000, 5",
+        "10.00",
         "20.00 / 5.00",
         "20.00 / 5.00",
         "20.58 / 9.46",

@@ -40,8 +40,12 @@ def device(request):
     return torch.device(request.param)
 
 
-# Switches that make a sampler keep something.
-WITH_SWITCH = {"dns, frozen": ("dns", {"frozen_scores": True}), "srns, forgetful": ("srns", {"forgets": True})}
+# Switches that make a sampler keep or give more.
+WITH_SWITCH = {
+    "dns, frozen": ("dns", {"frozen_scores": True}),
+    "dns-m-n, summed": ("dns-m-n", {"sum_over_best": True}),
+    "srns, forgetful": ("srns", {"forgets": True}),
+}
 
 
 @pytest.fixture(params=[*part_names("negatives"), *WITH_SWITCH])
@@ -224,21 +228,30 @@ def test_a_state_is_no_window_on_the_sampler(part, device):
     assert all(torch.equal(state[name], tensor) for name, tensor in before.items())
 
 
-def test_no_gradient_passes_through_a_choice(part, device):
-    """Users are only chosen for; items get one where vectors are made of them, and none that did not take part."""
+def test_a_gradient_passes_through_what_is_made_and_not_through_a_choice(part, device):
+    """Vectors are made of items that may be drawn and of the positive; users and other items have no part in them."""
     loop = Loop(part, device)
     for _ in range(3):
         loop.sample()
     leaves = [table.requires_grad_() for layer in loop.view.layers for table in (layer.users, layer.items)]
     users, items = (sum(getattr(layer, side) for layer in loop.view.layers) for side in ("users", "items"))
     loop.view = ModelView(loop.view.base, Embeddings(users / 4, items / 4), loop.view.layers)
-    _, found = loop.sample()
+    batch, found = loop.sample()
+    needs_gradient = loop.sampler.reads in ("gradients", "layers")
+    given = [values for values in (found.embeddings, found.base_embeddings, found.row_losses) if values is not None]
+    assert bool(given) == needs_gradient
+    assert all(values.requires_grad for values in given)
     if found.embeddings is None:
-        assert found.row_losses is None
         return
-    found.embeddings.sum().backward()
+    row = int((batch.users[0] == 0).nonzero()[0])  # who may be given item 8 alone
+    found.embeddings[0, row].sum().backward(retain_graph=True)
     assert all(table.grad is None for table in leaves[0::2])
-    assert all(table.grad is not None for table in leaves[1::2])
+    taking_part = {8, int(batch.items[0, row])}
+    for table in leaves[1::2]:
+        moved = table.grad.abs().sum(-1).nonzero().tolist()  # (item, replica)
+        assert moved
+        assert {item for item, _ in moved} <= taking_part
+        assert {replica for _, replica in moved} == {0}
 
 
 def test_says_what_it_needs(part, device):

@@ -10,8 +10,8 @@ import pytest
 
 from pspns.errors import SettingsError
 from pspns.rng import host_stream
+from pspns.search_space import Choices, Span
 from pspns.tuning.asking import ask
-from pspns.tuning.space import Choices, Span
 
 SPACE = {
     "rate": Choices((1e-3, 2e-3, 5e-3)),
@@ -27,7 +27,7 @@ def quality(values) -> float:
     )  # fmt: skip
 
 
-def search(seed: int, n_trials: int, at_once: int) -> list:
+def search(seed: int, n_trials: int, at_once: int, quality=quality) -> list:
     """Trials of a study that is made anew for every round, as `pspns tune` does."""
     finished = []
     while len(finished) < n_trials:
@@ -66,6 +66,25 @@ def test_what_is_asked_follows_from_what_has_finished():
         assert again == [values for values, _ in whole[first : first + 4]]
     other_values = [(values, -value) for values, value in whole[:20]]
     assert ask(SPACE, other_values, 4, 0) != ask(SPACE, whole[:20], 4, 0)
+
+
+@pytest.mark.parametrize(("at_once", "n_random"), [(1, 10), (4, 12), (5, 10), (8, 16)])
+def test_rounds_are_random_until_ten_have_finished(at_once, n_random):
+    """What the first trials are does not depend on how good they were; that of the next does."""
+    found = [values for values, _ in search(0, n_random + 1, at_once)]
+    turned = [values for values, _ in search(0, n_random + 1, at_once, lambda values: -quality(values))]
+    assert found[:n_random] == turned[:n_random]
+    assert found[n_random] != turned[n_random]
+
+
+def test_those_that_follow_what_was_found_keep_apart():
+    """Of four asked for at once about three differ; were they asked for without each other, all would be the same."""
+    space = {"a": Choices((1, 2, 3)), "b": Choices((1, 2, 4, 8))}
+    n_different = []
+    for seed in range(20):
+        finished = [(values, -abs(values["a"] - 2) - abs(values["b"] - 4)) for values in ask(space, [], 12, seed)]
+        n_different.append(len({tuple(values.values()) for values in ask(space, finished, 4, seed + 500)}))
+    assert np.mean(n_different) > 2
 
 
 def test_fewer_asked_are_the_first_of_more():

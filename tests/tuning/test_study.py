@@ -14,18 +14,20 @@ from toy import given_split
 from pspns.data.split import GivenSplit, Part
 from pspns.data.splits.none import NoSplit
 from pspns.errors import DataError, PspnsError, SettingsError
+from pspns.memory import MemoryBudgetError
 from pspns.models.lightgcn import LightGcn
 from pspns.models.mf import MatrixFactorisation
 from pspns.models.svd import SvdRanking
+from pspns.negatives.dns import DynamicNegatives
 from pspns.negatives.dns_m_n import BestOfManyNegatives
 from pspns.options import read_settings_file, resolve
 from pspns.positives.psp import PspPositives
 from pspns.run import run
+from pspns.search_space import Choices, Span
 from pspns.settings import EvaluationSettings, RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 from pspns.tuning import study as study_module
 from pspns.tuning.methods import with_values
-from pspns.tuning.space import Choices, Span
 from pspns.tuning.study import Study, tune
 from pspns.tuning.study_folder import study_folder
 from pspns.weightings.log import LogWeighting
@@ -232,7 +234,6 @@ class TestGoingOn:
         ("change", "complaint"),
         [
             ({"seed": 1}, "seed: then 0, now 1"),
-            ({"trials": 6}, "trials: then 5, now 6"),
             ({"at_once": 2}, "at_once: then 3, now 2"),
             ({"bases": {"plain": BASES["plain"]}, "spaces": SPACES}, r"methods\.paper.*now unset"),
             (
@@ -255,6 +256,34 @@ class TestGoingOn:
         with pytest.raises(SettingsError, match=complaint):
             carry_out(data, tuned.folder, dataclasses.replace(STUDY, **change), resume=True)
         assert files(tuned.folder) == before
+
+    @pytest.mark.parametrize("trials", [4, 6])
+    def test_a_cut_round_cannot_grow(self, data, tuned, trials):
+        """Of 5 trials the last 2 were a round of 3, so a further one would not be that of a study of 6."""
+        before = files(tuned.folder)
+        complaint = f"a study of 5 trials, now {trials} are asked for.* whole rounds of 3: begin another .*repeat these"
+        with pytest.raises(SettingsError, match=complaint):
+            carry_out(data, tuned.folder, dataclasses.replace(STUDY, trials=trials), resume=True)
+        assert files(tuned.folder) == before
+
+    @pytest.mark.parametrize("stopped", [False, True])
+    def test_more_trials_are_those_of_a_longer_study(self, data, tmp_path, stopped):
+        """Four and four more, the first four finished or not, are the same files as eight."""
+        four, eight = (dataclasses.replace(STUDY, trials=trials, at_once=4) for trials in (4, 8))
+        whole = carry_out(data, tmp_path / "whole", eight)
+        out = tmp_path / "grown"
+        if stopped:
+            with pytest.raises(KeyboardInterrupt):
+                carry_out(data, out, four, watch=stop_at(25, 2, KeyboardInterrupt))
+        else:
+            carry_out(data, out, four)
+        steps = []
+        carry_out(data, out, eight, resume=True, watch=lambda now, *_: steps.append(now))
+        assert steps[0] == (26 if stopped else 1)
+        assert files(out) == files(whole.folder)
+        assert (out / "study.json").read_text() == (whole.folder / "study.json").read_text()
+        with pytest.raises(SettingsError, match="a study of 8 trials, now 4 are asked for; a study can only grow"):
+            carry_out(data, out, four, resume=True)
 
     def test_other_data_are_refused(self, tuned):
         with pytest.raises(SettingsError, match="data: then"):
@@ -433,6 +462,41 @@ class TestFailures:
             assert (trial.failed is not None) == (own["best"] > own["candidates"])
         assert any("best must be at most candidates" in str(trial.failed) for trial in tuned.trials["dns-m-n"])
         assert carry_out(data, tmp_path / "tuned", study, resume=True) == tuned
+
+    def test_what_does_not_fit_the_memory(self, data, tmp_path):
+        """A hundred thousand candidates for each row of a batch."""
+        run_settings = dataclasses.replace(COMMON["run"], memory_gib=0.1)
+        bases = {"dns": Settings(**{**COMMON, "run": run_settings}, negatives=DynamicNegatives())}
+        spaces = {"dns": {"negatives.candidates": Choices((2, 100_000)), "training.l2": L2}}
+        tuned = carry_out(data, tmp_path / "tuned", Study(bases, spaces, trials=6, at_once=6))
+        for trial in tuned.trials["dns"]:
+            assert (trial.failed is not None) == (trial.values["negatives.candidates"] == 100_000)
+        reasons = [trial.failed for trial in tuned.trials["dns"] if trial.failed]
+        assert 0 < len(reasons) < 6
+        assert all("drawing negatives needs about" in reason for reason in reasons)
+
+    def test_memory_that_ends_in_the_midst_of_training(self, data, tmp_path, monkeypatch):
+        """With rank 8, or more than two in one loop: the others are trained, by twos."""
+        together = study_module.run_together
+
+        def run_out(data, members, **told):
+            if len(members) > 2 or any(getattr(settings.positives, "rank", None) == 8 for settings in members):
+                raise MemoryBudgetError("training on cpu ran out of memory")
+            return together(data, members, **told)
+
+        monkeypatch.setattr(study_module, "run_together", run_out)
+        spaces = {"plain": {"training.l2": L2}, "paper": {"positives.rank": Choices((4, 8)), "training.l2": L2}}
+        said = []
+        tuned = carry_out(data, tmp_path / "tuned", Study(BASES, spaces, trials=4), say=said.append)
+        assert any(line.startswith("8 in one loop") for line in said)
+        failed = [trial for trial in tuned.trials["paper"] if trial.failed]
+        assert 0 < len(failed) < 4
+        assert {trial.failed for trial in failed} == {"training on cpu ran out of memory"}
+        assert [trial.values["positives.rank"] == 8 for trial in tuned.trials["paper"]] == [
+            trial.failed is not None for trial in tuned.trials["paper"]
+        ]
+        assert [len(trial.trained_with) for trial in tuned.trials["plain"]] == [2] * 4
+        assert set(tuned.best) == {"plain", "paper"}
 
     def test_a_method_of_which_nothing_trains(self, data, tmp_path):
         spaces = {**SPACES, "paper": {"positives.rank": Choices((60, 70))}}

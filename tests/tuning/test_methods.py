@@ -1,4 +1,4 @@
-"""Spaces, and the methods whose settings they are about."""
+"""Methods by name, and what is searched of them."""
 
 import dataclasses
 
@@ -10,27 +10,21 @@ from pspns.models.mf import MatrixFactorisation
 from pspns.positives.agreement import AgreementPositives
 from pspns.positives.psp import PspPositives
 from pspns.recipes import recipe_names
+from pspns.search_space import EVERY_METHOD, Choices
 from pspns.settings import PART_SECTIONS, Settings
 from pspns.starts.spectral import SpectralStart
 from pspns.tuning import methods
-from pspns.tuning.methods import Method, read_method, searchable, searched, settings_called, with_values
-from pspns.tuning.space import EVERY_METHOD, Choices, Span
-from pspns.weightings.log import LogWeighting
-
-
-@pytest.mark.parametrize(
-    ("make", "complaint"),
-    [
-        (lambda: Choices(()), "at least one"),
-        (lambda: Choices((1, 2, 1)), "distinct"),
-        (lambda: Span(low=1.0, high=1.0), "below its high one"),
-        (lambda: Span(low=0.0, high=1.0, log=True), "must begin above 0"),
-        (lambda: Span(low=0.5, high=2, whole=True), "whole ends"),
-    ],
+from pspns.tuning.methods import (
+    Method,
+    file_stem,
+    method_names,
+    read_method,
+    searchable,
+    searched,
+    settings_called,
+    with_values,
 )
-def test_spaces_that_are_none(make, complaint):
-    with pytest.raises(SettingsError, match=complaint):
-        make()
+from pspns.weightings.log import LogWeighting
 
 
 class TestNames:
@@ -42,6 +36,20 @@ class TestNames:
     def test_negatives_alone_and_with_a_recipe(self, name):
         assert read_method(name) == Method("plain", {"negatives": name})
         assert read_method(f"paper+{name}") == read_method(f"{name}+paper") == Method("paper", {"negatives": name})
+
+    def test_blanks_and_one_text_for_several(self):
+        names = ["plain", "paper+dns"]
+        assert method_names("plain, paper + dns ") == method_names([" plain", "paper +dns"]) == names
+        assert method_names("dns") == method_names(["dns"]) == ["dns"]
+        with pytest.raises(SettingsError, match=r"a method is a name such as 'plain' or 'paper\+dns', got 3"):
+            method_names(["plain", 3])
+
+    def test_a_part_from_elsewhere(self):
+        """`pspns train --negatives my_module:MyNegatives` can be tuned too."""
+        assert read_method("mine.too:Mine+paper") == Method("paper", {"negatives": "mine.too:Mine"})
+        assert file_stem("paper+mine.too:Mine") == "paper+mine.too.Mine"
+        with pytest.raises(SettingsError, match=r"has two of negatives, dns and mine:Mine; name one of .*uniform"):
+            read_method("dns+mine:Mine")
 
     def test_a_further_kind_of_part_is_one_more_section(self, monkeypatch):
         monkeypatch.setattr(methods, "METHOD_SECTIONS", ("negatives", "weighting"))

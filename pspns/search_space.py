@@ -2,7 +2,7 @@
 
 A part says of itself what is worth trying, in a class variable beside its settings:
 
-    search: ClassVar[dict[str, Choices | Span]] = {"copies": Choices((2, 3, 5))}
+    search: ClassVar[Space] = {"copies": Choices((2, 3, 5))}
 """
 
 from __future__ import annotations
