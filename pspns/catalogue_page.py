@@ -60,13 +60,13 @@ GPU, and goes on after `--resume` where it was. DNS with the pairs of PSP-NS, fo
   differs from data to data, figures may fall. So try a few values on validation.
 * `dns-m-n`, `ahns` and `srns` choose hard negatives, too, but not always the hardest. With LightGCN on MovieLens-1M and
   Epinions, `srns` was the best of the nine at their defaults under `strict`; `irgan`, and `dns-m-n` and `ahns` in part,
-  were far below `uniform` ([figures](results.md)). `mixgcf` and `dens` make vectors
-  that are no item's from the layers of LightGCN. `popularity` does not look at the model, like `uniform`. `irgan`
-  trains a second model, which scores all items for every user.
+  were far below `uniform` ([figures](results.md)).
+* `mixgcf` and `dens` make vectors that are no item's from the layers of LightGCN. `popularity` does not look at the
+  model, like `uniform`. `irgan` trains a second model, which scores all items for every user.
 * A sampler that was tuned, beside one that was not, says little about the two: [`pspns tune`](tuning.md) gives each the
   same number of trials.
 
-Most defaults are those of published code. Where that code does something else than the rule says, the rule is the
+Most defaults are those of published code. Where that code chooses otherwise than the rule says, the rule is the
 default, and a setting gives the other ([which and why](decisions/0031-negatives.md)).
 
 ## Notation

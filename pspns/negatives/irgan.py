@@ -5,9 +5,9 @@ Rule: j ~ softmax(g_u / τ) over I ∖ P_u
       p = softmax(g_u), q = (1 − λ) p + λ Uniform(T_u), ρ_j = 2 σ(s_uj) − 1, T_u = the user's items in train
 Note: the generator g is an MF with item bias. It starts as a copy of the recommender, after some epochs with uniform
 negatives, and learns after every epoch, the most active users first. What is judged is the recommender; the paper
-reports the generator. Its negatives are soon items that the user would like: in all that was tried here, figures fell
-once it was asked.
-Cost: |I| a row and |U| · |I| · d an epoch; where |U| · |I| numbers do not fit into memory, |I| · d a row
+reports the generator. At first its negatives are largely items that the user would like: in all that was tried here,
+figures fell when it was first asked, and did not always recover.
+Cost: |I| a row and |U| · |I| · d an epoch; |I| · d a row where |U| · |I| is above 2²⁷, too much to keep
 Paper: Wang et al. 2017, IRGAN: A Minimax Game for Unifying Generative and Discriminative Information Retrieval Models
 """
 
