@@ -116,6 +116,25 @@ def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(chosen):
     assert len(found) == 1
 
 
+def test_scrambling_changes_no_bit_of_what_is_trained_with_any_negatives():
+    # Small pools, an early end of IRGAN's warm-up and a target that AHNS's scores reach, so that twelve steps show the
+    # difference between samplers.
+    small = {
+        "ahns": {"beta": 0.0},
+        "dns-m-n": {"candidates": 4},
+        "irgan": {"warm_up": 1},
+        "srns": {"memory": 2, "fresh": 3},
+    }
+    found = {}
+    for name in part_names("negatives"):
+        part = find_part("negatives", name)(**small.get(name, {}))
+        chosen = settings(LightGcn(embedding_size=8), positives=PspPositives(rank=4), negatives=part)
+        trained = (run(scrambled(seed), chosen).model.fitted.scorer for seed in range(10))
+        found[name] = {digest(*scorer.tensors().values()) for scorer in trained}
+    assert {name: len(digests) for name, digests in found.items()} == dict.fromkeys(found, 1)
+    assert len(set.union(*found.values())) == len(found), "samplers that all choose the same would prove little"
+
+
 def worlds_found(protocol: str, builders: dict, n: int) -> dict[str, set[str]]:
     """Builder → the different worlds that `n` scramblings make of it."""
     found = {name: set() for name in builders}
