@@ -11,7 +11,6 @@ Paper: Lai et al. 2024, Adaptive Hardness Negative Sampling for Collaborative Fi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from pspns.errors import SettingsError
 from pspns.needed_bytes import StepSizes
-from pspns.negatives._checks import check_above_zero, check_least
+from pspns.negatives._checks import check_above_zero, check_finite, check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.search_space import Choices, Space
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
@@ -49,8 +48,7 @@ class AdaptiveNegatives:
 
     def __post_init__(self) -> None:
         check_least(self, candidates=1, beta=0)
-        if not math.isfinite(self.alpha):
-            raise SettingsError(f"alpha must be a finite number, got {self.alpha}; change [negatives] alpha")
+        check_finite(self, "alpha", "power")
         if self.least_base is not None:
             check_above_zero(self, "least_base")
         elif not float(self.power).is_integer():
@@ -58,8 +56,6 @@ class AdaptiveNegatives:
                 f"power must be a whole number unless least_base is set, got {self.power:g}: other powers of numbers "
                 "below 0 do not exist; set [negatives] least_base, to 0.01 say"
             )
-        if not math.isfinite(self.power):
-            raise SettingsError(f"power must be a finite number, got {self.power}; change [negatives] power")
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> AdaptiveSampler:
         return AdaptiveSampler(world, seeds, self)

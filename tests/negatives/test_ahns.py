@@ -138,7 +138,7 @@ def test_other_powers_need_a_least_base():
     [
         ({"candidates": 0}, r"candidates must be at least 1, got 0; change \[negatives\] candidates"),
         ({"beta": -0.1}, r"beta must be at least 0, got -0.1; change \[negatives\] beta"),
-        ({"beta": float("inf")}, r"beta must be at least 0, got inf"),
+        ({"beta": float("inf")}, r"beta must be a finite number, got inf"),
         ({"alpha": float("nan")}, r"alpha must be a finite number, got nan; change \[negatives\] alpha"),
         ({"alpha": float("-inf")}, r"alpha must be a finite number, got -inf"),
         (
@@ -151,7 +151,7 @@ def test_other_powers_need_a_least_base():
         ),
         ({"power": float("-inf"), "least_base": 0.1}, r"power must be a finite number, got -inf"),
         ({"least_base": 0.0}, r"least_base must be above 0, got 0; change \[negatives\] least_base"),
-        ({"least_base": float("inf")}, r"least_base must be above 0, got inf"),
+        ({"least_base": float("inf")}, r"least_base must be a finite number, got inf"),
     ],
 )
 def test_a_wrong_setting_is_refused(settings, message):

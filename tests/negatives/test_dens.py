@@ -354,7 +354,7 @@ def test_training_of_gates_goes_on_from_a_state(with_moments):
         ({"candidates": 0}, r"candidates must be at least 1, got 0; change \[negatives\] candidates"),
         ({"warm_up": 0}, r"warm_up must be at least 1, got 0; change \[negatives\] warm_up"),
         ({"contrast": -0.1}, r"contrast must be at least 0, got -0.1; change \[negatives\] contrast"),
-        ({"contrast": float("inf")}, r"contrast must be at least 0, got inf"),
+        ({"contrast": float("inf")}, r"contrast must be a finite number, got inf"),
         ({"constant_share": 1.5}, r"constant_share must be from 0 to 1, got 1.5; change \[negatives\] constant_share"),
         ({"constant_share": -0.5}, r"constant_share must be from 0 to 1, got -0.5"),
     ],

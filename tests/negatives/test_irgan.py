@@ -378,7 +378,7 @@ def test_positives_are_those_of_train_not_all_that_is_rejected():
     ("settings", "message"),
     [
         ({"temperature": 0.0}, r"temperature must be above 0, got 0; change \[negatives\] temperature"),
-        ({"temperature": float("inf")}, r"temperature must be above 0, got inf"),
+        ({"temperature": float("inf")}, r"temperature must be a finite number, got inf"),
         (
             {"positive_share": -0.1},
             r"positive_share must be from 0 to 1, got -0.1; change \[negatives\] positive_share",

@@ -389,12 +389,12 @@ def test_scores_of_the_past_are_those_of_the_snapshots():
         ({"memory": 0}, r"memory must be at least 1, got 0; change \[negatives\] memory"),
         ({"fresh": 0}, r"fresh must be at least 1, got 0; change \[negatives\] fresh"),
         ({"temperature": 0.0}, r"temperature must be above 0, got 0; change \[negatives\] temperature"),
-        ({"temperature": float("nan")}, r"temperature must be above 0, got nan"),
+        ({"temperature": float("nan")}, r"temperature must be a finite number, got nan"),
         (
             {"variance_weight": -1.0},
             r"variance_weight must be at least 0, got -1; change \[negatives\] variance_weight",
         ),
-        ({"variance_weight": float("inf")}, r"variance_weight must be at least 0, got inf"),
+        ({"variance_weight": float("inf")}, r"variance_weight must be a finite number, got inf"),
         ({"warm_up": -1}, r"warm_up must be at least 0, got -1; change \[negatives\] warm_up"),
     ],
 )
