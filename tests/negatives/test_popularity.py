@@ -122,7 +122,10 @@ def test_who_owns_all_that_has_weight_is_refused_but_not_without_weights():
     assert (world.items(batch)[batch.users == 4] == 13).all()
 
 
-@pytest.mark.parametrize("exponent", [-0.75, float("nan"), float("inf")])
-def test_a_wrong_setting_is_refused(exponent):
-    with pytest.raises(SettingsError, match=r"exponent must be at least 0, got .*; change \[negatives\] exponent"):
+@pytest.mark.parametrize(
+    ("exponent", "expected"),
+    [(-0.75, "at least 0, got -0.75"), (float("nan"), "a finite number, got nan"), (float("inf"), "a finite number")],
+)
+def test_a_wrong_setting_is_refused(exponent, expected):
+    with pytest.raises(SettingsError, match=rf"exponent must be {expected}.*; change \[negatives\] exponent"):
         PopularNegatives(exponent=exponent)
