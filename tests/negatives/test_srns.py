@@ -401,3 +401,12 @@ def test_scores_of_the_past_are_those_of_the_snapshots():
 def test_a_wrong_setting_is_refused(settings, message):
     with pytest.raises(SettingsError, match=message):
         RememberedNegatives(**settings)
+
+
+def test_each_seed_begins_with_a_memory_of_its_own():
+    world = SmallWorld(RememberedNegatives(memory=6), own_sets=(0, 0, 0))
+    first, second, third = world.sampler._memory
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, third)
+    alone = SmallWorld(RememberedNegatives(memory=6), own_sets=(0,), seeds=world.seeds[1:2])
+    assert torch.equal(alone.sampler._memory[0], second)

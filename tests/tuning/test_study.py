@@ -228,7 +228,10 @@ class TestGoingOn:
     def test_threads_and_the_place_of_the_data_may_change(self, data, tuned):
         run_settings = dataclasses.replace(COMMON["run"], threads=1, baselines=False)
         bases = {name: dataclasses.replace(settings, run=run_settings) for name, settings in BASES.items()}
-        carry_out(data, tuned.folder, dataclasses.replace(STUDY, bases=bases), resume=True)
+        before = files(tuned.folder)
+        again = carry_out(data, tuned.folder, dataclasses.replace(STUDY, bases=bases), resume=True)
+        assert again.trials == tuned.trials
+        assert files(tuned.folder) == before
 
     @pytest.mark.parametrize(
         ("change", "complaint"),
