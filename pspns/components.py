@@ -25,6 +25,7 @@ KINDS: dict[str, str] = {
     "positives": "pspns.positives",
     "weightings": "pspns.weightings",
     "negatives": "pspns.negatives",
+    "denoisers": "pspns.denoising",
     "losses": "pspns.losses",
     "metrics": "pspns.evaluation.metrics",
     "splits": "pspns.data.splits",

@@ -281,6 +281,7 @@ def _trainer(world: World, settings: Settings, rankings: Rankings, protocol: Pro
     return Trainer(
         members=[member],
         negatives=settings.negatives,
+        denoiser=settings.denoiser,
         settings=endless,
         select_by=settings.evaluation.select_by,
         watch=lambda step, last_step, evaluation: None,

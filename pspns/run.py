@@ -129,6 +129,7 @@ def run_together(
     trainer = Trainer(
         members=[_trained_as(one) for one in prepared],
         negatives=settings.negatives,
+        denoiser=settings.denoiser,
         settings=settings.training,
         select_by=settings.evaluation.select_by,
         watch=watch,

@@ -9,6 +9,7 @@ from typing import Any
 
 from pspns.components import find_part, part_name, part_names
 from pspns.data.settings import DataSettings
+from pspns.denoising.none import NoDenoising
 from pspns.errors import SettingsError, blaming, unknown_name
 from pspns.evaluation.protocol import find_protocol
 from pspns.models.mf import MatrixFactorisation
@@ -89,6 +90,7 @@ class Settings:
     positives: Any = field(default_factory=ObservedPositives)
     weighting: Any = field(default_factory=NoWeighting)
     negatives: Any = field(default_factory=UniformNegatives)
+    denoiser: Any = field(default_factory=NoDenoising)
     model: Any = field(default_factory=MatrixFactorisation)
     start: Any = field(default_factory=XavierStart)
     training: TrainingSettings = field(default_factory=TrainingSettings)
@@ -98,19 +100,32 @@ class Settings:
     def __post_init__(self) -> None:
         with blaming("loss"):
             find_part("losses", self.training.loss)
-        self._check_negatives()
+        self._check_training_parts()
+        self._check_company_of_denoiser()
 
-    def _check_negatives(self) -> None:
-        """They must suit the model and the loss."""
-        negatives = part_name("negatives", self.negatives)
-        # Models that train have vectors of a size.
-        if not hasattr(self.model, "embedding_size") and self.negatives != UniformNegatives():
-            model = part_name("models", self.model)
-            raise SettingsError(f"{model} has no training loop, so [negatives] {negatives} has no effect; leave it out")
-        only_loss = getattr(self.negatives, "only_loss", None)
-        if only_loss and self.training.loss != only_loss:
+    def _check_training_parts(self) -> None:
+        """Negatives and denoiser must suit the model and the loss."""
+        for section, usual in (("negatives", UniformNegatives()), ("denoiser", NoDenoising())):
+            part = getattr(self, section)
+            name = part_name(PART_SECTIONS[section], part)
+            # Models that train have vectors of a size.
+            if not hasattr(self.model, "embedding_size") and part != usual:
+                model = part_name("models", self.model)
+                raise SettingsError(f"{model} has no training loop, so [{section}] {name} has no effect; leave it out")
+            losses = getattr(part, "losses", ())  # empty: any
+            if losses and self.training.loss not in losses:
+                raise SettingsError(
+                    f"loss must be {' or '.join(losses)} with [{section}] {name} as it is set, got "
+                    f"{self.training.loss}; set --loss {losses[0]}"
+                )
+
+    def _check_company_of_denoiser(self) -> None:
+        """Some denoisers exchange positives or look at negatives, which then must be items and no more."""
+        if getattr(self.denoiser, "needs_items", False) and not getattr(self.negatives, "only_items", True):
+            denoiser, negatives = part_name("denoisers", self.denoiser), part_name("negatives", self.negatives)
             raise SettingsError(
-                f"loss must be {only_loss} with [negatives] {negatives} as it is set, got {self.training.loss}"
+                f"[denoiser] {denoiser} needs negatives that are items, and [negatives] {negatives} as it is set gives "
+                "vectors or losses; choose another sampler, such as uniform or dns"
             )
 
     def as_dict(self) -> dict[str, dict[str, Any]]:
@@ -132,6 +147,7 @@ PART_SECTIONS = {
     "positives": "positives",
     "weighting": "weightings",
     "negatives": "negatives",
+    "denoiser": "denoisers",
     "model": "models",
     "start": "starts",
 }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pspns.candidate_scores import candidate_scores
-from pspns.data.interactions import Ints
+from pspns.data.interactions import Floats, Ints
 from pspns.data.split import Pairs
 from pspns.global_svd import GlobalSvd
 from pspns.item_sets import ItemSets, RejectedItems
@@ -88,6 +88,8 @@ class World(Ground):
     n_dropped: int  # constructed pairs that the protocol dropped because they are held out
     user_weights: NDArray[np.float32]  # [n_users] how much a user's pairs count in the loss
     rejected: ItemSets  # what may not be a negative
+    # [pairs] known to be false, because they were added as noise; None: nothing is known. For the record alone.
+    is_false: NDArray[np.bool_] | None = field(default=None, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,50 @@ def part_of(state: State, name: str) -> State:
 Reads = Literal["nothing", "scores", "gradients", "layers"]
 
 
+@dataclass(frozen=True)
+class DenoisedWorld(SharedWorld):
+    """What a denoiser may know: also the pairs that each replica is trained on, and how."""
+
+    worlds: Sequence[World]  # one for each replica; those that share their pairs give the same object
+    batch_size: int
+    loss: str
+    teacher: Embeddings | None = None  # the final vectors of a model trained before, for denoisers that need one
+
+    @property
+    def batches_an_epoch(self) -> list[int]:
+        """For each replica."""
+        return [-(-world.pairs.n_visits // self.batch_size) for world in self.worlds]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The final vectors of a batch, `[replicas, rows, size]` each."""
+
+    users: Tensor
+    positives: Tensor
+    negatives: Tensor
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """A batch and what the model says of it."""
+
+    batch: PositiveBatch
+    negatives: Negatives
+    positive: Tensor  # [replicas, rows] scores
+    negative: Tensor  # [replicas, rows]
+    vectors: Vectors | None = None  # only for denoisers that read gradients
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """What the rows of a batch say to the model."""
+
+    losses: Tensor  # [replicas, rows] before the weights of users and pairs
+    kept: Tensor | None = None  # [replicas, rows] how much of each positive's say is left; unset: all of it
+    of_batch: Tensor | None = None  # [replicas] what comes on top once; needs `reads` gradients
+
+
 class Sampler(Protocol):
     """A negative sampler at work."""
 
@@ -189,6 +235,41 @@ class Sampler(Protocol):
     def parameters(self) -> dict[str, Tensor]:
         """What a step's gradient changes beside the model, by the same Adam, `[replicas, …]`; needs `reads` gradients
         or layers."""
+
+    def keep(self, replicas: Tensor) -> None:
+        """Only these replicas go on (indices into the present ones)."""
+
+    def state(self) -> State: ...
+
+    def load_state(self, state: State) -> None: ...
+
+
+class Denoiser(Protocol):
+    """A denoiser at work: it may exchange the rows of a batch, and says what each of them costs."""
+
+    reads: Reads
+    """What it takes from the model, beside the scores of the rows: nothing; vectors of any users and items, to choose
+    by; or the rows' vectors, through which the gradient must pass."""
+
+    stays_on_device: bool
+    """As for samplers."""
+
+    follows_epochs: bool
+    """Whether `end_epoch` is to be called."""
+
+    def choose_users(self, batch: PositiveBatch) -> PositiveBatch:
+        """The rows for which negatives are drawn."""
+
+    def choose_positives(
+        self, batch: PositiveBatch, negatives: Negatives, model: ModelView
+    ) -> tuple[PositiveBatch, Negatives]:
+        """The rows that are scored; users stay as they are."""
+
+    def judge(self, rows: ScoredRows) -> JudgedRows:
+        """What the rows cost; the gradient follows the scores (and vectors) of `rows`."""
+
+    def end_epoch(self, replicas: Sequence[int], model: ModelView) -> None:
+        """These replicas have just ended an epoch; gradients may be taken through `model`."""
 
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""
@@ -230,6 +311,8 @@ class Fitted:
     steps: list[int] = field(default_factory=list)
     best_steps: list[int] = field(default_factory=list)
     history: list[Evaluation] = field(default_factory=list)
+    # [pairs] each: what a denoiser gave to every pair between the last two evaluations; empty without one.
+    pair_weights: list[Floats] = field(default_factory=list)
 
     def of(self, first: int, seeds: Sequence[int]) -> Fitted:
         """The share of one member of a loop: the replicas from `first` on."""
@@ -242,6 +325,7 @@ class Fitted:
             steps=self.steps[first:last],
             best_steps=self.best_steps[first:last],
             history=[own for evaluation in self.history if (own := evaluation.of(first, seeds)).metrics],
+            pair_weights=self.pair_weights[first:last],
         )
 
 

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from pspns.errors import SettingsError
 from pspns.needed_bytes import StepSizes
-from pspns.negatives._checks import check_above_zero, check_finite, check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_above_zero, check_finite, check_least
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
 
 

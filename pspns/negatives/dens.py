@@ -15,7 +15,6 @@ Paper: Lai et al. 2023, Disentangled Negative Sampling for Collaborative Filteri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -25,14 +24,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
-from pspns.negatives._checks import check_least, check_share
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.rng import host_stream
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_least, check_share
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, mean_of, take
 
 GATES = ("user", "item", "positive", "negative")
-ROWS_IN_A_SUM = 512  # at most; a power of two, because batches have multiples of 64 rows
+ROWS_IN_A_SUM = 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +46,7 @@ class DisentangledNegatives:
     """The share a of the relevant score at all times, as the copy of DENS in the code of AHNS has it (there 1); unset:
     it grows over `warm_up`."""
 
+    only_items: ClassVar[bool] = False
     search: ClassVar[Space] = {"candidates": Choices((2, 4, 8)), "contrast": Choices((0.1, 0.2, 0.3, 0.4, 0.5))}
 
     def __post_init__(self) -> None:
@@ -59,10 +59,8 @@ class DisentangledNegatives:
     def needed_bytes(self, world: World, sizes: StepSizes) -> int:
         # With their gradient and Adam's moments.
         gates = sizes.of_nodes(len(GATES) * (sizes.embedding_size + 1), vectors=4)
-        # A map is copied for each block of rows that it is multiplied with.
-        copies = sizes.embedding_size / math.gcd(sizes.n_rows, ROWS_IN_A_SUM)
-        choosing = (3 + copies) * self.candidates
-        learning = VECTORS_A_ROW + (sizes.n_layers + 1) * (8 + len(GATES) * copies)
+        choosing = 3 * self.candidates
+        learning = VECTORS_A_ROW + 8 * (sizes.n_layers + 1)
         vectors = sizes.of_rows(vectors=choosing + learning)
         return gates + pool_bytes(sizes, self.candidates) + vectors + gradient_bytes(world, sizes, by_layers=True)
 
@@ -155,15 +153,16 @@ class _Gates:
 
     def _map(self, gate: str, vectors: Tensor) -> Tensor:
         maps, shifts = self.parameters[f"{gate}_map"], self.parameters[f"{gate}_shift"]
-        n_replicas, size = shifts.shape
         rows = vectors.flatten(1, -2)
-        # In blocks of rows: a long sum over all of them, which a map's gradient is, has other last bits on two threads.
-        blocks = rows.reshape(-1, math.gcd(rows.shape[1], ROWS_IN_A_SUM), size)
-        n_blocks = len(blocks) // n_replicas
-        own_maps, own_shifts = (
-            own[:, None].expand(-1, n_blocks, -1, -1).flatten(0, 1) for own in (maps.mT, shifts[:, None])
-        )
-        return torch.baddbmm(own_shifts, blocks, own_maps).view(vectors.shape)
+        if not rows.is_cuda:
+            # One product after the other: some processors round those of a stack otherwise than one alone. In blocks of
+            # rows: a long sum over all of them, which a map's gradient is, has other last bits on two threads.
+            of_replicas = [
+                torch.cat([torch.addmm(shift, block, own.mT) for block in torch.split(of_one, ROWS_IN_A_SUM)])
+                for of_one, own, shift in zip(rows, maps, shifts, strict=True)
+            ]
+            return torch.stack(of_replicas).view(vectors.shape)
+        return torch.baddbmm(shifts[:, None], rows, maps.mT).view(vectors.shape)
 
 
 COMPONENT = DisentangledNegatives

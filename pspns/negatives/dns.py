@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from pspns.needed_bytes import StepSizes
-from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.negatives._snapshots import Snapshots
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_least
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State, World
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from pspns.errors import SettingsError
 from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
-from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_least
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, take
 
 
@@ -47,9 +47,14 @@ class BestOfManyNegatives:
             )
 
     @property
-    def only_loss(self) -> str | None:
+    def losses(self) -> tuple[str, ...]:
         """The sum is one of BPR, whatever else the loss may be."""
-        return "bpr" if self.sum_over_best else None
+        return ("bpr",) if self.sum_over_best else ()
+
+    @property
+    def only_items(self) -> bool:
+        """The sum is a loss of its own beside the negative."""
+        return not self.sum_over_best
 
     def start(self, world: SharedWorld, seeds: Sequence[int]) -> BestOfManySampler:
         return BestOfManySampler(world, seeds, self)

@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from pspns.candidate_scores import candidate_scores
 from pspns.item_sets import ItemSets
 from pspns.needed_bytes import StepSizes
-from pspns.negatives._checks import check_above_zero, check_least, check_share
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.rng import ReplicaStream
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_above_zero, check_least, check_share
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch, SharedWorld, State, World, part_of
 
 SCORES_AT_ONCE = 1 << 25  # of the generator: rows times items

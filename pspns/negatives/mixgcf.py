@@ -19,9 +19,9 @@ import torch
 
 from pspns.candidate_scores import candidate_scores
 from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
-from pspns.negatives._checks import check_least
 from pspns.negatives._pool_sampler import PoolSampler, pick, pool_bytes
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_least
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World, mean_of, take
 
 
@@ -30,6 +30,7 @@ class MixedNegatives:
     candidates: int = 32
     """Items drawn for each row (n)."""
 
+    only_items: ClassVar[bool] = False
     search: ClassVar[Space] = {"candidates": Choices((2, 4, 8, 16, 32, 64))}
 
     def __post_init__(self) -> None:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pspns.needed_bytes import StepSizes
-from pspns.negatives._checks import check_least
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_least
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, World
 from pspns.weighted_draws import WeightedDraws
 

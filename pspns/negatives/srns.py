@@ -20,12 +20,13 @@ import torch
 from torch import Tensor
 
 from pspns.needed_bytes import StepSizes
-from pspns.negatives._checks import check_above_zero, check_least
 from pspns.negatives._pool_sampler import pick
 from pspns.negatives._snapshots import Snapshots
 from pspns.negatives._stream_sampler import StreamSampler
+from pspns.repetitions import is_repeated
 from pspns.rng import ReplicaStream
 from pspns.search_space import Choices, Space
+from pspns.setting_checks import check_above_zero, check_least
 from pspns.shapes import ModelView, Negatives, PositiveBatch, SharedWorld, State, World
 
 EPOCHS_REMEMBERED = 5
@@ -121,7 +122,7 @@ class RememberingSampler(StreamSampler):
         # Gumbel's trick: the largest of weight + noise are a draw without replacement in proportion to exp(weight).
         noise = -torch.log(-torch.log(self._stream.fractions(*pool.shape[1:]).clamp_min(1e-300))).float()
         # An item that is there twice counts once; only where there is nothing else does it stay twice.
-        keys = torch.where(_is_repeated(pool), FAR_BELOW, weights + noise)
+        keys = torch.where(is_repeated(pool), FAR_BELOW, weights + noise)
         staying = pool.gather(-1, keys.topk(self._settings.memory).indices)
         # Of a user's rows in the batch the last one is heard, and none that only fills the block.
         rows = torch.arange(batch.users.shape[1], device=own.device).expand_as(batch.users)
@@ -159,14 +160,6 @@ def _deviation(values: Tensor, is_there: Tensor) -> Tensor:
     n = present.sum(-1).clamp_min(1)
     mean = (values * present).sum(-1) / n
     return (((values - mean[..., None]) * present).square().sum(-1) / n).sqrt()
-
-
-def _is_repeated(items: Tensor) -> Tensor:
-    """Whether an item has been there before, along the last axis."""
-    ordered, order = items.sort(stable=True)
-    repeats = torch.zeros_like(items, dtype=torch.bool)
-    repeats[..., 1:] = ordered[..., 1:] == ordered[..., :-1]
-    return torch.zeros_like(repeats).scatter(-1, order, repeats)
 
 
 COMPONENT = RememberedNegatives

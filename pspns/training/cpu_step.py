@@ -7,8 +7,9 @@ from torch import Tensor
 
 from pspns.kernels import pairs
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Embeddings, PositiveBatch, Sampler
-from pspns.training.objective import Loss, slopes
+from pspns.shapes import Denoiser, Embeddings, PositiveBatch, Sampler, ScoredRows
+from pspns.training.kept_weights import KeptWeights
+from pspns.training.objective import slopes
 from pspns.training.row_adam import RowAdam, Rows
 from pspns.training.written_out_step import WrittenOutStep
 
@@ -16,29 +17,42 @@ from pspns.training.written_out_step import WrittenOutStep
 class CpuStep(WrittenOutStep[RowAdam]):
     """Negatives, scores, their gradient, that of the tables, Adam.
 
-    Without messages only the rows of the batch are read and moved. With messages, or where the sampler looks at the
-    items, all rows must be at the present step, and Adam goes through the whole table.
+    Without messages only the rows of the batch are read and moved. With messages, or where sampler or denoiser look
+    at the items, all rows must be at the present step, and Adam goes through the whole table.
     """
 
-    def __init__(self, model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float):
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        sampler: Sampler,
+        denoiser: Denoiser,
+        kept: KeptWeights,
+        l2: Tensor,
+        learning_rate: float,
+    ):
         """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        super().__init__(RowAdam, model, sampler, loss, l2, learning_rate)
+        super().__init__(RowAdam, model, sampler, denoiser, kept, l2, learning_rate)
 
     @torch.no_grad()
     def take(self, batch: PositiveBatch) -> Tensor:
         """Take the step; what it made smaller, `[replicas]`."""
         view = self._model.propagate()
         has_messages = view.final is not view.base
+        offered, batch = batch, self._denoiser.choose_users(batch)
         user_rows = self._rows(self._users, batch.users, all_rows=has_messages)
-        drawn = self._drawn(batch, view)
+        batch, negatives = self._drawn(batch, view)
+        assert negatives.items is not None
         item_rows = self._rows(
-            self._items, batch.items, drawn, all_rows=has_messages or self._sampler.reads != "nothing"
+            self._items, batch.items, negatives.items, all_rows=has_messages or self._chooses_by_scores
         )
-        rows = _BatchRows(batch.users, batch.items, drawn)
+        rows = _BatchRows(batch.users, batch.items, negatives.items)
 
         positive, negative, squares = rows.score(view.final)
         weights, by_square = self._shares(batch)
-        row_losses, by_positive, by_negative = slopes(self._loss, positive, negative, weights)
+        judged, by_positive, by_negative = slopes(
+            self._denoiser, ScoredRows(batch, negatives, positive, negative), weights
+        )
+        self._kept.note(offered, batch, judged.kept)
         gradient = Embeddings(self._users.gradient, self._items.gradient)
         if has_messages:
             nothing = torch.zeros_like(weights)
@@ -52,7 +66,7 @@ class CpuStep(WrittenOutStep[RowAdam]):
             rows.add_gradients(view.final, by_positive, by_negative, by_square, gradient)
         self._users.apply(user_rows, gradient.users)
         self._items.apply(item_rows, gradient.items)
-        return (weights * row_losses + by_square * squares).sum(-1)
+        return (weights * judged.losses.detach() + by_square * squares).sum(-1)
 
     def settle(self) -> None:
         """Have every row at the present step: before the model is read as a whole."""

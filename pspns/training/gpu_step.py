@@ -8,17 +8,26 @@ from torch import Tensor
 from pspns.gpu_kernels.adam import GpuAdam
 from pspns.gpu_kernels.pairs import GpuPairs
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Embeddings, PositiveBatch, Sampler
-from pspns.training.objective import Loss, slopes
+from pspns.shapes import Denoiser, Embeddings, PositiveBatch, Sampler, ScoredRows
+from pspns.training.kept_weights import KeptWeights
+from pspns.training.objective import slopes
 from pspns.training.written_out_step import WrittenOutStep
 
 
 class GpuStep(WrittenOutStep[GpuAdam]):
     """Negatives, scores, their gradient, that of the tables, Adam: for samplers that give items, not vectors."""
 
-    def __init__(self, model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float):
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        sampler: Sampler,
+        denoiser: Denoiser,
+        kept: KeptWeights,
+        l2: Tensor,
+        learning_rate: float,
+    ):
         """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        super().__init__(GpuAdam, model, sampler, loss, l2, learning_rate)
+        super().__init__(GpuAdam, model, sampler, denoiser, kept, l2, learning_rate)
         self._beside = torch.cuda.Stream(model.users.device)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
@@ -27,22 +36,26 @@ class GpuStep(WrittenOutStep[GpuAdam]):
         here = torch.cuda.current_stream()
         self._beside.wait_stream(here)
         view = self._model.propagate()
-        if self._sampler.reads != "nothing":
+        if self._chooses_by_scores:
             self._beside.wait_stream(here)
         # Few numbers, but long to sort: meanwhile messages pass.
         with torch.cuda.stream(self._beside):
-            drawn = self._drawn(batch, view)
-            pairs = GpuPairs(batch.users, batch.items, drawn)
+            rows, negatives = self._drawn(self._denoiser.choose_users(batch), view)
+            assert negatives.items is not None
+            pairs = GpuPairs(rows.users, rows.items, negatives.items)
         here.wait_stream(self._beside)
 
         positive, negative, squares = pairs.scores(view.final, view.base)
-        weights, by_square = self._shares(batch)
-        row_losses, by_positive, by_negative = slopes(self._loss, positive, negative, weights)
+        weights, by_square = self._shares(rows)
+        judged, by_positive, by_negative = slopes(
+            self._denoiser, ScoredRows(rows, negatives, positive, negative), weights
+        )
+        self._kept.note(batch, rows, judged.kept)
         of_final, of_squares = pairs.gradient(view.final, by_positive, by_negative, by_square)
         gradient = Embeddings(*self._model.pull_back(of_final.users, of_final.items))
         self._users.apply(gradient.users, of_squares.users)
         self._items.apply(gradient.items, of_squares.items)
-        return (weights * row_losses + by_square * squares).sum(-1)
+        return (weights * judged.losses.detach() + by_square * squares).sum(-1)
 
     def settle(self) -> None:
         """Have every row at the present step; here it always is."""

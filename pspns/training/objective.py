@@ -7,13 +7,32 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pspns.shapes import ModelView, Negatives, PositiveBatch, take
+from pspns.shapes import (
+    Denoiser,
+    JudgedRows,
+    ModelView,
+    Negatives,
+    PositiveBatch,
+    Sampler,
+    ScoredRows,
+    Vectors,
+    take,
+)
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
-def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss: Loss, l2: Tensor | float) -> Tensor:
-    """One number for each replica, `[replicas]`; so is `l2`, if it is not the same for all.
+def drawn_rows(
+    batch: PositiveBatch, sampler: Sampler, denoiser: Denoiser, model: ModelView
+) -> tuple[PositiveBatch, Negatives]:
+    """The rows of a step whose users are chosen: their positives and negatives, unless the denoiser exchanges some."""
+    return denoiser.choose_positives(batch, sampler.sample(batch, model), model)
+
+
+def objective(
+    batch: PositiveBatch, negatives: Negatives, model: ModelView, denoiser: Denoiser, l2: Tensor | float
+) -> tuple[Tensor, JudgedRows]:
+    """One number for each replica, `[replicas]`, and what the denoiser says; `l2` may be `[replicas]`, too.
 
     Σ w·t_u·ℓ / live + λ·(‖e⁰_u‖² + ‖e⁰_i‖² + ‖e⁰_j‖²) / (2·live): sums over the replica's live rows, so that
     a replica is not weakened by rows that only fill its block. e⁰ are the parameters, not what is propagated.
@@ -26,21 +45,27 @@ def objective(batch: PositiveBatch, negatives: Negatives, model: ModelView, loss
         base_items = _item_vectors(model.base.items, batch, negatives.items, negatives.base_embeddings)
         base = take(model.base.users, batch.users), *base_items
 
-    row_losses = loss((users * positive).sum(-1), (users * negative).sum(-1))  # [replicas, rows]
+    vectors = Vectors(users, positive, negative)
+    scores = (users * positive).sum(-1), (users * negative).sum(-1)  # [replicas, rows] each
+    judged = denoiser.judge(ScoredRows(batch, negatives, *scores, vectors))
+    row_losses = judged.losses
     if negatives.row_losses is not None:
         row_losses = row_losses + negatives.row_losses
     squares = sum(vectors.square().sum(-1) for vectors in base)
     weight = l2[:, None] if isinstance(l2, Tensor) else l2
     live = batch.live.sum(-1)  # [replicas]
-    return ((batch.weights * row_losses + weight / 2 * squares) * batch.live).sum(-1) / live
+    values = ((batch.weights * row_losses + weight / 2 * squares) * batch.live).sum(-1) / live
+    return (values if judged.of_batch is None else values + judged.of_batch), judged
 
 
-def slopes(loss: Loss, positive: Tensor, negative: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows' losses, and the gradients of their weighted sum by the scores of positives and of negatives."""
+def slopes(denoiser: Denoiser, rows: ScoredRows, weights: Tensor) -> tuple[JudgedRows, Tensor, Tensor]:
+    """What the denoiser says, and the gradients of the rows' weighted sum by the scores of positives and negatives."""
     with torch.enable_grad():
-        row_losses = loss(positive.requires_grad_(), negative.requires_grad_())
-    by_positive, by_negative = torch.autograd.grad(row_losses, (positive, negative), weights)
-    return row_losses.detach(), by_positive, by_negative
+        scores = rows.positive.requires_grad_(), rows.negative.requires_grad_()
+        judged = denoiser.judge(rows)
+    assert judged.of_batch is None, "a denoiser that judges a batch as a whole must say that it reads gradients"
+    by_positive, by_negative = torch.autograd.grad(judged.losses, scores, weights)
+    return judged, by_positive, by_negative
 
 
 def _item_vectors(

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import PositiveBatch, Sampler, State, part_of
-from pspns.training.objective import Loss, objective
+from pspns.shapes import Denoiser, PositiveBatch, Sampler, State, part_of
+from pspns.training.kept_weights import KeptWeights
+from pspns.training.objective import drawn_rows, objective
 
 OF_SAMPLER = "sampler-"  # before the names of what the sampler learns
 
@@ -15,9 +16,17 @@ OF_SAMPLER = "sampler-"  # before the names of what the sampler learns
 class PlainStep:
     """Negatives, loss, gradient, Adam."""
 
-    def __init__(self, model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float):
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        sampler: Sampler,
+        denoiser: Denoiser,
+        kept: KeptWeights,
+        l2: Tensor,
+        learning_rate: float,
+    ):
         """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        self._model, self._sampler, self._loss, self._l2 = model, sampler, loss, l2
+        self._model, self._sampler, self._denoiser, self._kept, self._l2 = model, sampler, denoiser, kept, l2
         on_gpu = model.users.is_cuda
         # On the CPU the fused form rounds the last numbers of a table otherwise, unless they fill a register of 16.
         fused = on_gpu or model.users.shape[-1] % 16 == 0
@@ -27,8 +36,9 @@ class PlainStep:
     def take(self, batch: PositiveBatch) -> Tensor:
         """Take the step; what it made smaller, `[replicas]`."""
         view = self._model.propagate_layers() if self._sampler.reads == "layers" else self._model.propagate()
-        negatives = self._sampler.sample(batch, view)
-        values = objective(batch, negatives, view, self._loss, self._l2)
+        rows, negatives = drawn_rows(self._denoiser.choose_users(batch), self._sampler, self._denoiser, view)
+        values, judged = objective(rows, negatives, view, self._denoiser, self._l2)
+        self._kept.note(batch, rows, judged.kept)
         self._optimiser.zero_grad()
         values.sum().backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()

@@ -6,15 +6,17 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pspns.data.interactions import Floats
 from pspns.errors import DivergedError
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import State, Validate
+from pspns.shapes import State, Validate, part_of
+from pspns.training.kept_weights import KeptWeights
 from pspns.training.settings import TrainingSettings
 
 
@@ -30,13 +32,16 @@ class Evaluation:
     epochs: dict[int, int]  # replica → epochs begun
     metrics: dict[int, dict[str, float]]  # replica → metric → value
     losses: dict[int, float]  # replica → mean objective since the last evaluation
+    kept: dict[int, dict[str, float]] = field(default_factory=dict)
+    """Replica → the mean weight that a denoiser gave since the last evaluation: of all pairs, or of true and of false
+    ones where noise was added; empty without a denoiser."""
 
     def of(self, first: int, seeds: Sequence[int]) -> Evaluation:
         """The replicas from `first` on, by their seeds."""
         seed_of = {first + place: seed for place, seed in enumerate(seeds)}
         own = [
             {seed_of[replica]: value for replica, value in values.items() if replica in seed_of}
-            for values in (self.epochs, self.metrics, self.losses)
+            for values in (self.epochs, self.metrics, self.losses, self.kept)
         ]
         return Evaluation(self.step, self.seconds, *own)  # type: ignore[arg-type]
 
@@ -71,8 +76,12 @@ class EarlyStopping:
         self.best_step = [0] * n_replicas
         self.last_step = [0] * n_replicas
         self.history: list[Evaluation] = []
+        self.pair_weights: dict[int, Floats] = {}
+        """Replica → what a denoiser gave to each pair between its last two evaluations."""
 
-    def look(self, step: int, epochs: Sequence[int], mean_losses: Tensor) -> tuple[Evaluation, Tensor | None]:
+    def look(
+        self, step: int, epochs: Sequence[int], mean_losses: Tensor, kept: KeptWeights
+    ) -> tuple[Evaluation, Tensor | None]:
         """Evaluate all replicas; the second value says which go on, if not all do (indices into the axis)."""
         diverged = [self.alive[place] for place in torch.nonzero(~torch.isfinite(mean_losses)).flatten().tolist()]
         if diverged:
@@ -92,8 +101,11 @@ class EarlyStopping:
             dict(zip(self.alive, epochs, strict=True)),
             dict(zip(self.alive, metrics, strict=True)),
             dict(zip(self.alive, mean_losses.tolist(), strict=True)),
+            {} if kept.is_empty else dict(zip(self.alive, kept.by_truth(), strict=True)),
         )
         self.history.append(evaluation)
+        if not kept.is_empty:
+            self.pair_weights |= dict(zip(self.alive, kept.weights(), strict=True))
         going_on = [place for place in range(len(self.alive)) if self._goes_on(place, step, metrics[place])]
         if len(going_on) == len(self.alive):
             return evaluation, None
@@ -107,7 +119,8 @@ class EarlyStopping:
     def state(self) -> State:
         """The best tables so far and the history, until the next evaluation changes them."""
         best = {f"best/{name}": table for name, table in self._best_state.items()}
-        return {**best, "history": _history_as_bytes(self.history)}
+        weights = {f"pair_weights/{replica}": torch.from_numpy(own) for replica, own in self.pair_weights.items()}
+        return {**best, **weights, "history": _history_as_bytes(self.history)}
 
     def notes(self) -> dict[str, Any]:
         return {
@@ -126,6 +139,7 @@ class EarlyStopping:
         self.best_step, self.last_step = notes["best_step"], notes["last_step"]
         self._began = time.perf_counter() - notes["seconds"]
         self.history = _history_of(state["history"])
+        self.pair_weights = {int(replica): own.cpu().numpy() for replica, own in part_of(state, "pair_weights").items()}
 
     def _goes_on(self, place: int, step: int, metrics: dict[str, float]) -> bool:
         replica = self.alive[place]

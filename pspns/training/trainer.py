@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
-from pspns.components import find_part
+from pspns.denoising.none import NoDenoising
 from pspns.errors import SettingsError
 from pspns.item_sets import RejectedItems
+from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
 from pspns.needed_bytes import StepSizes, sampler_bytes
 from pspns.rng import host_stream
-from pspns.shapes import Fitted, SharedWorld, Validate, World
+from pspns.shapes import DenoisedWorld, Embeddings, Fitted, Validate, World
 from pspns.starts._score_spread import score_deviation
 from pspns.training.epochs import Epochs
+from pspns.training.kept_weights import KeptWeights
 from pspns.training.loop import Loop, Saving, Watch
 from pspns.training.settings import TrainingSettings
 from pspns.training.stopping import EarlyStopping
+
+# What makes another seed of a seed: a bit that users' seeds rarely have.
+OF_TEACHER = 1 << 61
 
 MakeModel = Callable[[Starts, torch.device], EmbeddingModel]
 
@@ -46,6 +51,7 @@ class Trainer:
     select_by: str  # the metric that chooses, such as recall@20
     watch: Watch
     saving: Saving | None = None  # unset: nothing is written, and a training that is stopped is lost
+    denoiser: Any = field(default_factory=NoDenoising)  # a part of denoising/
 
     @property
     def validate(self) -> Validate | None:
@@ -60,6 +66,7 @@ class Trainer:
             raise SettingsError(
                 "without a validation part nothing tells when to stop; set --training.steps to a fixed number"
             )
+        teacher, saving = self._teacher(make_model, size)
         replicas = [(member, seed) for member in self.members for seed in member.seeds]
         seeds = [seed for _, seed in replicas]
         ground = self.members[0].world
@@ -71,7 +78,8 @@ class Trainer:
         )
         _spread_scores(model, [member.start for member, _ in replicas])
         rejected = RejectedItems([member.world.rejected for member, _ in replicas])
-        shared = SharedWorld(
+        worlds = [member.world for member, _ in replicas]
+        shared = DenoisedWorld(
             ground.n_users,
             ground.n_items,
             ground.train,
@@ -80,25 +88,53 @@ class Trainer:
             svd=ground.svd,
             rejected=rejected,
             embedding_size=size,
+            worlds=worlds,
+            batch_size=self.settings.batch_size,
+            loss=self.settings.loss,
+            teacher=teacher,
         )
         stopping = EarlyStopping(model, self.settings, self.select_by, [member.validate for member, _ in replicas])
         loop = Loop(
             model,
-            Epochs([member.world for member, _ in replicas], self.settings.batch_size, seeds),
+            Epochs(worlds, self.settings.batch_size, seeds),
             rejected,
             self.negatives.start(shared, seeds),
-            find_part("losses", self.settings.loss),
+            self.denoiser.start(shared, seeds),
+            KeptWeights(worlds),
             stopping,
             learning_rate=self.settings.learning_rate,
             l2=torch.tensor([member.l2 for member, _ in replicas], device=ground.device),
         )
-        if self.saving and self.saving.resume_from:
-            loop.load(self.saving.resume_from)
+        if saving and saving.resume_from:
+            loop.load(saving.resume_from)
         last_step, interval = self.settings.steps or self.settings.max_steps, self.settings.interval(len(ground.train))
-        loop.run(last_step, interval, self.watch, self.saving)
+        loop.run(last_step, interval, self.watch, saving)
         return Fitted(
-            scorer=model.scorer(), steps=stopping.last_step, best_steps=stopping.best_step, history=stopping.history
+            scorer=model.scorer(),
+            steps=stopping.last_step,
+            best_steps=stopping.best_step,
+            history=stopping.history,
+            pair_weights=[stopping.pair_weights[place] for place in sorted(stopping.pair_weights)],
         )
+
+    def _teacher(self, make_model: MakeModel, size: int) -> tuple[Embeddings | None, Saving | None]:
+        """A model like the one to be trained, trained plainly, if the denoiser compares the two; and where the training
+        proper goes on from."""
+        saving = self.saving
+        then = saving.resume_from if saving else None
+        is_done = then is not None and not then.notes["is_teacher"]  # and is found in the state of the denoiser
+        if not getattr(self.denoiser, "needs_teacher", False) or is_done:
+            return None, saving
+        members = self.members
+        if not self.denoiser.same_start:
+            members = [replace(member, seeds=[seed ^ OF_TEACHER for seed in member.seeds]) for member in members]
+        of_teacher = replace(saving, is_teacher=True) if saving else None
+        scorer = (
+            replace(self, members=members, denoiser=NoDenoising(), saving=of_teacher).train(make_model, size).scorer
+        )
+        assert isinstance(scorer, DotProduct)
+        anew = replace(saving, resume_from=None) if saving else None
+        return Embeddings(scorer.users, scorer.items), anew
 
 
 def _spread_scores(model: EmbeddingModel, starts: Sequence[Any]) -> None:

@@ -7,8 +7,9 @@ from typing import Generic, Protocol, TypeVar
 from torch import Tensor
 
 from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import ModelView, PositiveBatch, Sampler, State, part_of
-from pspns.training.objective import Loss
+from pspns.shapes import Denoiser, ModelView, Negatives, PositiveBatch, Sampler, State, part_of
+from pspns.training.kept_weights import KeptWeights
+from pspns.training.objective import drawn_rows
 
 
 class TableAdam(Protocol):
@@ -28,11 +29,18 @@ class WrittenOutStep(Generic[A]):
     """Base of steps for samplers that give items, not vectors; what is left to write is `take` and `settle`."""
 
     def __init__(
-        self, adam: type[A], model: EmbeddingModel, sampler: Sampler, loss: Loss, l2: Tensor, learning_rate: float
+        self,
+        adam: type[A],
+        model: EmbeddingModel,
+        sampler: Sampler,
+        denoiser: Denoiser,
+        kept: KeptWeights,
+        l2: Tensor,
+        learning_rate: float,
     ):
         """`l2` `[replicas]` is each replica's weight of the squared lengths."""
         self._adam, self._learning_rate = adam, learning_rate
-        self._model, self._sampler, self._loss, self._l2 = model, sampler, loss, l2
+        self._model, self._sampler, self._denoiser, self._kept, self._l2 = model, sampler, denoiser, kept, l2
         self._users, self._items = adam(model.users, learning_rate), adam(model.items, learning_rate)
 
     def keep(self, replicas: Tensor) -> None:
@@ -59,13 +67,18 @@ class WrittenOutStep(Generic[A]):
             for name, table in (("users", self._model.users), ("items", self._model.items))
         )
 
-    def _drawn(self, batch: PositiveBatch, view: ModelView) -> Tensor:
-        """The negatives, `[replicas, rows]` items; all else that a sampler can give needs the plain step."""
-        given = self._sampler.sample(batch, view)
+    @property
+    def _chooses_by_scores(self) -> bool:
+        """Whether sampler or denoiser look at the model before rows are scored."""
+        return "scores" in (self._sampler.reads, self._denoiser.reads)
+
+    def _drawn(self, batch: PositiveBatch, view: ModelView) -> tuple[PositiveBatch, Negatives]:
+        """The rows, negatives being items; all else that a sampler can give needs the plain step."""
+        rows, given = drawn_rows(batch, self._sampler, self._denoiser, view)
         made = (given.embeddings, given.base_embeddings, given.row_losses)
         assert given.items is not None, "a sampler that makes vectors must say that it reads gradients"
         assert made == (None, None, None), "a sampler that gives more than items must say that it reads gradients"
-        return given.items
+        return rows, given
 
     def _shares(self, batch: PositiveBatch) -> tuple[Tensor, Tensor]:
         """How much each row's loss and its squared lengths count in the mean, `[replicas, rows]` both."""

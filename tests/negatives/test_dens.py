@@ -6,10 +6,11 @@ import torch
 from sampler_worlds import SmallWorld, each_row, random_view
 from scipy.special import expit
 
+from pspns.denoising._denoising import Denoising
 from pspns.errors import SettingsError
-from pspns.losses.bpr import bpr
 from pspns.models._embedding_model import EmbeddingModel
 from pspns.negatives.dens import GATES, DisentangledNegatives
+from pspns.training.kept_weights import KeptWeights
 from pspns.training.objective import objective
 from pspns.training.plain_step import PlainStep
 
@@ -230,7 +231,7 @@ def by_rows(by, table, rows):
 
 def gate_gradients(world, l2, n_rows=64):
     batch = world.batch(0, n_rows)
-    value = objective(batch, world.sample(batch), world.view, bpr, l2).sum()
+    value = objective(batch, world.sample(batch), world.view, Denoising("bpr"), l2)[0].sum()
     parameters = world.sampler.parameters()
     return dict(zip(parameters, torch.autograd.grad(value, parameters.values()), strict=True))
 
@@ -268,7 +269,9 @@ class Training:
             for _ in self.small.seeds
         ]
         self.sampler, self.model = self.small.sampler, EmbeddingModel(starts, torch.device("cpu"))
-        self.step = PlainStep(self.model, self.sampler, bpr, torch.tensor([0.0, 0.1, 0.2]), 0.01)
+        self.step = PlainStep(
+            self.model, self.sampler, Denoising("bpr"), KeptWeights([]), torch.tensor([0.0, 0.1, 0.2]), 0.01
+        )
 
     def run(self, numbers, replicas=(0, 1, 2)):
         for number in numbers:

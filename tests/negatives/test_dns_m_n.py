@@ -6,8 +6,8 @@ import torch
 from sampler_worlds import SmallWorld, each_row, in_proportion, p_value, random_view
 from scipy import stats
 
+from pspns.denoising._denoising import Denoising
 from pspns.errors import SettingsError
-from pspns.losses.bpr import bpr
 from pspns.negatives.dns import DynamicNegatives
 from pspns.negatives.dns_m_n import BestOfManyNegatives
 from pspns.negatives.uniform import UniformNegatives
@@ -90,7 +90,7 @@ def test_sum_over_best_adds_up_the_loss_of_all_the_best():
         [sorted(pool[r, row], key=lambda item: -scores[r, user, item])[:3] for r, row, user, _ in each_row(batch)]
     ).reshape(3, 64, 3)  # fmt: skip
     assert np.array_equal(found.items, best[..., 0])
-    value = objective(batch, found, world.view, bpr, 0.0)
+    value = objective(batch, found, world.view, Denoising("bpr"), 0.0)[0]
     expected = np.zeros(3)
     for r, row, user, item in each_row(batch):
         margins = scores[r, user, best[r, row]] - scores[r, user, item]
@@ -101,7 +101,9 @@ def test_sum_over_best_adds_up_the_loss_of_all_the_best():
     summed = torch.autograd.grad(value.sum(), leaves, retain_graph=True)
     one_by_one = [
         torch.autograd.grad(
-            objective(batch, Negatives(items=own), world.view, bpr, 0.0).sum(), leaves, retain_graph=True
+            objective(batch, Negatives(items=own), world.view, Denoising("bpr"), 0.0)[0].sum(),
+            leaves,
+            retain_graph=True,
         )
         for own in torch.from_numpy(best).unbind(-1)
     ]
@@ -114,7 +116,9 @@ def test_sum_over_one_is_the_plain_rule():
         SmallWorld(BestOfManyNegatives(candidates=6, best=1, sum_over_best=switch)) for switch in (False, True)
     )
     batch = plain.batch()
-    one, two = (objective(batch, world.sample(batch), world.view, bpr, 0.1) for world in (plain, summed))
+    one, two = (
+        objective(batch, world.sample(batch), world.view, Denoising("bpr"), 0.1)[0] for world in (plain, summed)
+    )
     torch.testing.assert_close(one, two)
 
 

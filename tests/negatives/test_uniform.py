@@ -4,8 +4,8 @@ from sampler_worlds import SmallWorld, each_row, in_proportion, p_value
 from toy import make_world, random_pairs
 
 from pspns.data.split import Pairs
+from pspns.denoising._denoising import Denoising
 from pspns.item_sets import ItemSets
-from pspns.losses.bpr import bpr
 from pspns.negatives.uniform import UniformNegatives
 from pspns.shapes import Embeddings, ModelView
 from pspns.training.epochs import Epochs
@@ -35,7 +35,7 @@ def test_gradient_reaches_the_drawn_items():
     world = make_world(random_pairs(12, 9, 40, np.random.default_rng(0)), 12, 9)
     view, batch = view_of(world, 3), Epochs([world] * 3, 16, [0, 1, 2]).next_batch()
     negatives = UniformNegatives().start(world, [0, 1, 2]).sample(batch, view)
-    objective(batch, negatives, view, bpr, 0.0).sum().backward()
+    objective(batch, negatives, view, Denoising("bpr"), 0.0)[0].sum().backward()
     touched = view.final.items.grad.abs().sum(-1) > 0  # [items, replicas]
     for replica in range(3):
         expected = {*negatives.items[replica].tolist(), *batch.items[replica].tolist()}

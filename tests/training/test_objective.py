@@ -4,8 +4,7 @@ import pytest
 import torch
 from toy import toy_world
 
-from pspns.losses.bce import bce
-from pspns.losses.bpr import bpr
+from pspns.denoising._denoising import Denoising
 from pspns.negatives.uniform import UniformNegatives
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch
 from pspns.training.epochs import Epochs
@@ -19,8 +18,8 @@ def sigmoid(x: float) -> float:
 @pytest.mark.parametrize(
     ("loss", "by_hand"),
     [
-        (bpr, lambda p, n: -math.log(sigmoid(p - n))),
-        (bce, lambda p, n: (-math.log(sigmoid(p)) - math.log(1 - sigmoid(n))) / 2),
+        ("bpr", lambda p, n: -math.log(sigmoid(p - n))),
+        ("bce", lambda p, n: (-math.log(sigmoid(p)) - math.log(1 - sigmoid(n))) / 2),
     ],
 )
 def test_equals_a_loop_over_rows(loss, by_hand):
@@ -37,7 +36,9 @@ def test_equals_a_loop_over_rows(loss, by_hand):
     )
     drawn = torch.tensor([[1, 2, 0], [0, 5, 3]])
     vectors = torch.stack([items[drawn[r], r] for r in range(2)])
-    found = objective(batch, Negatives(drawn, vectors, vectors), ModelView(embeddings, embeddings), loss, 0.01)
+    found = objective(
+        batch, Negatives(drawn, vectors, vectors), ModelView(embeddings, embeddings), Denoising(loss), 0.01
+    )[0]
     for r, n_live in ((0, 3), (1, 2)):
         expected = 0.0
         for row in range(n_live):
@@ -61,7 +62,7 @@ def test_weight_two_equals_the_pair_listed_twice():
         table = items.clone().requires_grad_()
         view = ModelView(Embeddings(users, table), Embeddings(users, table))
         drawn = negatives[:, numbers]
-        loss = objective(batch(numbers, weights), Negatives(None, drawn, drawn), view, bpr, 0.0).sum()
+        loss = objective(batch(numbers, weights), Negatives(None, drawn, drawn), view, Denoising("bpr"), 0.0)[0].sum()
         (found,) = torch.autograd.grad(loss * len(numbers), table)
         return found
 
@@ -74,7 +75,7 @@ def test_l2_reaches_the_parameters_and_not_what_is_propagated():
     final = Embeddings(torch.zeros(40, 1, 2), torch.zeros(30, 1, 2))
     view, batch = ModelView(base, final), Epochs([world], 8, [0]).next_batch()
     negatives = UniformNegatives().start(world, [0]).sample(batch, view)
-    value = objective(batch, negatives, view, bpr, 0.5)
+    value = objective(batch, negatives, view, Denoising("bpr"), 0.5)[0]
     # Scores of zero vectors are 0: softplus(0) = ln 2; three parameter vectors of squared length 2 in each row.
     assert value.item() == pytest.approx(math.log(2) + 0.5 * 3 * 2 / 2)
 
@@ -93,7 +94,10 @@ def test_what_a_sampler_adds_to_a_row_counts_as_the_row_does():
     )
     added = torch.tensor([[10.0, 20.0, -40.0], [5.0, 100.0, 1000.0]], requires_grad=True)
     drawn, view = torch.tensor([[1, 2, 0], [0, 3, 3]]), ModelView(embeddings, embeddings)
-    plain, more = (objective(batch, Negatives(drawn, row_losses=losses), view, bpr, 0.01) for losses in (None, added))
+    plain, more = (
+        objective(batch, Negatives(drawn, row_losses=losses), view, Denoising("bpr"), 0.01)[0]
+        for losses in (None, added)
+    )
     by_hand = [(1 * 10 + 2 * 20 - 0.5 * 40) / 3, (3 * 5 + 0 * 100) / 2]
     assert (more - plain).tolist() == pytest.approx(by_hand, rel=1e-5)
     more.sum().backward()

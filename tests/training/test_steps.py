@@ -5,7 +5,7 @@ import pytest
 import torch
 from toy import toy_world
 
-from pspns.components import find_part
+from pspns.denoising._denoising import Denoising
 from pspns.models._embedding_model import EmbeddingModel
 from pspns.models._graph import edge_weights
 from pspns.models._propagation import SparseLayers
@@ -15,6 +15,7 @@ from pspns.negatives.uniform import UniformSampler
 from pspns.shapes import Negatives, take
 from pspns.training.cpu_step import CpuStep
 from pspns.training.epochs import Epochs
+from pspns.training.kept_weights import KeptWeights
 from pspns.training.plain_step import PlainStep
 from pspns.training.row_adam import RowAdam
 
@@ -45,7 +46,7 @@ def steps_of(kind, *, layers, size, loss="bpr", reads="nothing", n_steps=40, kee
         model = GraphModel(starts, CPU, SparseLayers(edge_weights(world, "train"), layers, CPU))
     epochs = Epochs([world] * len(SEEDS), 64, SEEDS)
     sampler = (UniformSampler if reads == "nothing" else HardSampler)(world, SEEDS)
-    step = kind(model, sampler, find_part("losses", loss), torch.tensor([0.02, 0.3]), 0.01)
+    step = kind(model, sampler, Denoising(loss), KeptWeights([world]), torch.tensor([0.02, 0.3]), 0.01)
     losses = []
     for number in range(n_steps):
         losses.append(step.take(epochs.next_batch()))
@@ -133,7 +134,7 @@ class Learning:
         self.sampler = BendingSampler(world, SEEDS, self.SIZE)
         self.epochs = Epochs([world] * len(SEEDS), 64, SEEDS)
         self.step = PlainStep(
-            self.model, self.sampler, find_part("losses", "bpr"), torch.tensor(self.L2), self.LEARNING_RATE
+            self.model, self.sampler, Denoising("bpr"), KeptWeights([world]), torch.tensor(self.L2), self.LEARNING_RATE
         )
 
     def take(self, n_steps):
