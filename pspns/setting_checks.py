@@ -56,7 +56,8 @@ def check_share(part: Any, *names: str) -> None:
 def _check(part: Any, name: str, is_good: bool, expected: str) -> None:
     if not is_good:
         given = getattr(part, name)
-        value = f"{given:g}" if isinstance(given, int | float) else f"'{given}'"
+        # More digits than :g has, which calls 1.0000001 a 1.
+        value = f"{given:.12g}" if isinstance(given, int | float) else f"'{given}'"
         section = SECTIONS.get(type(part).__module__.rpartition(".")[0])
         advice = f"; change [{section}] {name}" if section else ""
         raise SettingsError(f"{name} must be {expected}, got {value}{advice}")

@@ -41,15 +41,24 @@ class Ramp:
         self._step.copy_(state["step"])
 
 
+def share_of(share: Tensor | float, n: Tensor) -> Tensor:
+    """⌊share · n⌋, for each replica."""
+    # A little more, lest (1 − 0.2) · 10 be 7.
+    return (share * n.double() + 1e-6).floor().long()
+
+
 def n_kept(share_dropped: Tensor, n: Tensor) -> Tensor:
     """⌊(1 − ε) n⌋, but at least one; `[replicas]` all."""
-    # A little more, lest (1 − 0.2) · 10 be 7.
-    return ((1 - share_dropped) * n + 1e-6).floor().long().clamp_min(1)
+    return share_of(1 - share_dropped, n).clamp_min(1)
 
 
 def are_largest(keys: Tensor, n: Tensor, live: Tensor) -> Tensor:
     """The live rows with each replica's `n` `[replicas]` largest keys, the first of equals, as `[replicas, rows]`."""
+    return (places_by_size(keys, live) < n[:, None]) & (live > 0)
+
+
+def places_by_size(keys: Tensor, live: Tensor) -> Tensor:
+    """Where each row stands among its replica's, the largest first, the first of equals first, dead rows last."""
     order = keys.detach().masked_fill(live == 0, -torch.inf).sort(descending=True, stable=True).indices
     places = torch.arange(keys.shape[-1], device=keys.device).expand_as(order)
-    ranks = torch.empty_like(order).scatter_(-1, order, places)
-    return (ranks < n[:, None]) & (live > 0)
+    return torch.empty_like(order).scatter_(-1, order, places)

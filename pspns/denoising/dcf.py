@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pspns.denoising._denoising import Denoising
 from pspns.denoising._own_pairs import OwnPairs
-from pspns.denoising._ramp import Ramp, are_largest, n_kept
+from pspns.denoising._ramp import Ramp, n_kept, places_by_size, share_of
 from pspns.repetitions import is_repeated
 from pspns.rng import ReplicaStream
 from pspns.search_space import Choices, Space
@@ -53,15 +53,15 @@ class DoubleCorrection:
     relabel_epochs: float = 10.0
     """Epochs until then (O)."""
     relabel: Relabel = "flip"
-    """What becomes of these: a negative (with bpr against a pair of the user that was kept), nothing (discard), or
-    (keep-label) the share R of what is left out is trained as before, from the first epoch on, as the published code
-    does."""
+    """What becomes of these: a negative (with bpr against a pair of the user that was kept), nothing (discard: they are
+    left out like the others), or (keep-label) the share R of what is left out is trained as before, from the first
+    epoch on, and n counts the visits outside of it, as the published code has it."""
     history: History = "pair"
     """Whose losses are remembered: a pair's, or (slot) those at the same place of the shuffled epoch, which are other
     pairs' every time, as in the published code."""
     mean: Mean = "window"
-    """Over the last visits, or (since-reset) as the published code has it: forgotten every ν epochs, but divided by all
-    epochs."""
+    """Over the last visits, or (since-reset) as the published code has it: forgotten every ν epochs together with n,
+    which begins at 2, but divided by all epochs."""
     bound_epochs: int | None = None
     """Let σ² fall to 0 in so many epochs, as the published code does; unset: it stays."""
 
@@ -99,7 +99,10 @@ class Correcting(Denoising):
         self._pairs = OwnPairs(world)
         self._stream = ReplicaStream(seeds, "denoiser", world.device)
         self._n_batches = torch.tensor(world.batches_an_epoch, device=world.device)
-        self._losses_seen = LossHistory(world, len(seeds), settings)
+        self._history = LossHistory(world, len(seeds), settings)
+        n_pairs = max(len(one.pairs) for one in world.worlds)
+        # [replicas, pairs + 1] when last seen; the last entry takes what is not remembered.
+        self._was_kept = torch.ones(len(seeds), n_pairs + 1, dtype=torch.bool, device=world.device)
         self._kept = self._flipped = torch.empty(0)  # [replicas, rows] of the present step
 
     @torch.no_grad()
@@ -110,11 +113,15 @@ class Correcting(Denoising):
         scores = model.score(batch.users, torch.stack((batch.items, negatives.items), -1))
         positive, negative = scores.unbind(-1)
         losses = F.softplus(-positive) if self._is_pointwise else F.softplus(negative - positive)
-        ids = batch.pair_ids if self._settings.history == "pair" else self._slots(batch)
-        bound = self._losses_seen.lower_bound(losses, ids, batch)
-        is_dropped, self._flipped = self._worst(bound, batch)
-        is_kept = ~(is_dropped | self._flipped) if self._settings.relabel != "keep-label" else ~is_dropped
-        self._losses_seen.note_kept(is_kept, ids, batch)
+        of_pairs = Visits.of(batch.pair_ids, batch.live)
+        visits = of_pairs if self._settings.history == "pair" else Visits.of(self._slots(batch), batch.live)
+        bound = self._history.lower_bound(losses, visits, batch.epochs)
+        is_worst, is_relabelled = self._worst(bound, batch)
+        keeps_label = self._settings.relabel == "keep-label"
+        is_kept = ~is_worst | is_relabelled if keeps_label else ~is_worst
+        self._history.count(~is_relabelled if keeps_label else is_kept, visits)
+        self._was_kept[of_pairs.own, of_pairs.into] = is_kept
+        self._flipped = is_relabelled & (self._settings.relabel == "flip")
         self._kept = (is_kept & (batch.live > 0)).float()
         self._ramp.advance()
         if self._settings.relabel == "flip" and not self._is_pointwise:
@@ -128,27 +135,24 @@ class Correcting(Denoising):
         return first[:, None] + torch.arange(n_rows, device=first.device)
 
     def _worst(self, bound: Tensor, batch: PositiveBatch) -> tuple[Tensor, Tensor]:
-        """Which rows are left out, and which relabelled."""
-        share, live = self._ramp.share(), batch.live
-        n = live.sum(-1)
+        """Which rows have the largest losses, and which of these are relabelled."""
+        n = batch.live.sum(-1)
         n_all = 2 * n if self._is_pointwise else n  # rows, or samples of either label
-        n_dropped = n_all.long() - n_kept(share, n_all)
-        worst = are_largest(bound, n_dropped, live)
+        n_worst = n_all.long() - n_kept(self._ramp.share(), n_all)
         if self._settings.relabel == "keep-label":
-            taken_back = are_largest(bound, (self._settings.relabel_share * n_dropped).long(), live)
-            return worst & ~taken_back, torch.zeros_like(worst)
-        ratio = self._settings.relabel_share * (batch.epochs / self._settings.relabel_epochs).clamp_max(1)
-        n_flipped = torch.minimum((ratio * n_all).floor().long(), n_dropped)
-        flipped = are_largest(bound, n_flipped, live)
-        if self._settings.relabel == "discard":
-            return worst, torch.zeros_like(flipped)
-        return worst & ~flipped, flipped
+            n_relabelled = share_of(self._settings.relabel_share, n_worst)
+        else:
+            ratio = self._settings.relabel_share * (batch.epochs.double() / self._settings.relabel_epochs).clamp_max(1)
+            n_relabelled = torch.minimum(share_of(ratio, n_all), n_worst)
+        places, is_live = places_by_size(bound, batch.live), batch.live > 0
+        return (places < n_worst[:, None]) & is_live, (places < n_relabelled[:, None]) & is_live
 
     def _as_negatives(self, batch: PositiveBatch, negatives: Negatives) -> tuple[PositiveBatch, Negatives]:
         """In rows that are flipped, the item stands against another of the user's that was kept when last seen."""
         sizes = self._pairs.sizes(batch.users)
         others = self._pairs.first_ids(batch.users)[..., None] + self._stream.integers(sizes, TRIES)
-        is_good = self._losses_seen.was_kept(others) & (others != batch.pair_ids[..., None])
+        was_kept = self._was_kept[own_replicas(others), others]
+        is_good = was_kept & (others != batch.pair_ids[..., None])
         found = others.gather(-1, is_good.int().argmax(-1, keepdim=True)).squeeze(-1)
         self._flipped = self._flipped & is_good.any(-1)
         turned = self._pairs.rows(batch.users, torch.where(self._flipped, found, batch.pair_ids), batch)
@@ -166,16 +170,38 @@ class Correcting(Denoising):
         return JudgedRows((positive + F.softplus(rows.negative)) / 2 * scale[:, None], self._kept)
 
     def keep(self, replicas: Tensor) -> None:
-        for part in (self._ramp, self._pairs, self._stream, self._losses_seen):
+        for part in (self._ramp, self._pairs, self._stream, self._history):
             part.keep(replicas)
-        self._n_batches = self._n_batches[replicas]
+        self._n_batches, self._was_kept = self._n_batches[replicas], self._was_kept[replicas]
 
     def state(self) -> State:
-        return {**self._ramp.state(), **self._stream.state(), **self._losses_seen.state()}
+        was_kept = self._was_kept[:, :-1].clone()
+        return {**self._ramp.state(), **self._stream.state(), **self._history.state(), "was_kept": was_kept}
 
     def load_state(self, state: State) -> None:
-        for part in (self._ramp, self._stream, self._losses_seen):
+        for part in (self._ramp, self._stream, self._history):
             part.load_state(state)
+        self._was_kept[:, :-1] = state["was_kept"]
+
+
+def own_replicas(ids: Tensor) -> Tensor:
+    """Each replica's number, to be put before its `ids`."""
+    return torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.dim() - 1))
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Where the rows of a batch stand in a table `[replicas, pairs or slots, …]` whose last entry is never read."""
+
+    own: Tensor  # [replicas, 1]
+    ids: Tensor  # [replicas, rows]
+    into: Tensor  # [replicas, rows] the same, or −1 for what is not to be remembered
+
+    @classmethod
+    def of(cls, ids: Tensor, live: Tensor) -> Visits:
+        """Dead rows are not remembered, nor is a pair's second visit in the same step."""
+        into = torch.where(live > 0, ids, -1)
+        return cls(own_replicas(ids), ids, torch.where(is_repeated(into), -1, into))
 
 
 class LossHistory:
@@ -184,74 +210,67 @@ class LossHistory:
     def __init__(self, world: DenoisedWorld, n_replicas: int, settings: DoubleCorrection):
         n_slots = max(world.batches_an_epoch) * (-(-world.batch_size // ROWS_AT_ONCE) * ROWS_AT_ONCE)
         n = n_slots if settings.history == "slot" else max(len(one.pairs) for one in world.worlds)
-        # The last entry takes what is to be forgotten: dead rows, and a pair's second visit in the same step.
-        self._last = torch.zeros(n_replicas, n + 1, settings.window, device=world.device)
-        self._seen, self._n_kept = (
+        self._forgets = settings.mean == "since-reset"
+        self._last = torch.zeros(n_replicas, n + 1, 1 if self._forgets else settings.window, device=world.device)
+        self._n_seen, self._n_kept = (
             torch.zeros(n_replicas, n + 1, dtype=torch.int32, device=world.device) for _ in range(2)
         )
-        self._is_kept = torch.ones(n_replicas, n + 1, dtype=torch.bool, device=world.device)
-        self._settings, self._n = settings, n
+        self._settings = settings
 
-    def lower_bound(self, losses: Tensor, ids: Tensor, batch: PositiveBatch) -> Tensor:
+    def lower_bound(self, losses: Tensor, visits: Visits, epochs: Tensor) -> Tensor:
         """ℓ* of each row, this visit included."""
-        own = self._own(ids)
-        times, last = self._seen[own, ids], self._last[own, ids]
         damped = torch.log1p(losses + losses.square() / 2)
-        if self._settings.mean == "window":
-            last = last.scatter(-1, (times % self._settings.window).long()[..., None], damped[..., None])
-            mean = last.sum(-1) / (times + 1).clamp_max(self._settings.window)
-            m = (times + 1).float()
+        if self._forgets:
+            mean, m, n = self._since_reset(damped, visits, epochs)
         else:
-            m = (batch.epochs[:, None] + 1).float()
-            before = torch.where(batch.epochs[:, None] % self._settings.window == 0, 0.0, last[..., 0])
-            mean = (before * m + damped) / (m + 1)
-            last = torch.cat((mean[..., None], last[..., 1:]), -1)  # one is enough
-        into = self._heard(ids, batch)
-        self._last[own, into] = last
-        self._seen[own, into] = times + 1
-        variance, n = self._variance(batch), 1.0 + self._n_kept[own, ids]
+            mean, m, n = self._of_window(damped, visits)
+        variance = self._variance(epochs)
         return (mean - variance * (m + variance * torch.log(2 * m) / m.square()) / (n - variance)).clamp_min(0)
 
-    def note_kept(self, is_kept: Tensor, ids: Tensor, batch: PositiveBatch) -> None:
-        own, into = self._own(ids), self._heard(ids, batch)
-        self._n_kept[own, into] = self._n_kept[own, ids] + is_kept.int()
-        self._is_kept[own, into] = is_kept
+    def _of_window(self, damped: Tensor, visits: Visits) -> tuple[Tensor, Tensor, Tensor]:
+        """μ, m and n."""
+        own, window = visits.own, self._settings.window
+        n_before, last = self._n_seen[own, visits.ids], self._last[own, visits.ids]
+        last = last.scatter(-1, (n_before % window).long()[..., None], damped[..., None])
+        self._last[own, visits.into] = last
+        self._n_seen[own, visits.into] = n_before + 1
+        mean = last.sum(-1) / (n_before + 1).clamp_max(window)
+        return mean, (n_before + 1).float(), 1.0 + self._n_kept[own, visits.ids]
 
-    def was_kept(self, pair_ids: Tensor) -> Tensor:
-        """When these `[replicas, rows, n]` were last seen; one that never was counts as kept."""
-        return self._is_kept[self._own(pair_ids), pair_ids]
+    def _since_reset(self, damped: Tensor, visits: Visits, epochs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same as the published code has it."""
+        own, is_reset = visits.own, (epochs % self._settings.window == 0)[:, None]
+        before = self._last[own, visits.ids, 0].masked_fill(is_reset, 0.0)
+        n_kept_before = self._n_kept[own, visits.ids].masked_fill(is_reset, 0)
+        m = (epochs[:, None] + 1).float()
+        mean = (before * m + damped) / (m + 1)
+        self._last[own, visits.into, 0] = mean
+        self._n_kept[own, visits.into] = n_kept_before
+        return mean, m, 2.0 + n_kept_before
 
-    def _heard(self, ids: Tensor, batch: PositiveBatch) -> Tensor:
-        """Where each row's visit is noted down."""
-        return torch.where((batch.live > 0) & ~is_repeated(ids), ids, self._n)
+    def count(self, is_kept: Tensor, visits: Visits) -> None:
+        """Towards n."""
+        self._n_kept[visits.own, visits.into] = self._n_kept[visits.own, visits.ids] + is_kept.int()
 
-    def _variance(self, batch: PositiveBatch) -> Tensor:
+    def _variance(self, epochs: Tensor) -> Tensor:
         """`[replicas, 1]`."""
-        epochs = self._settings.bound_epochs
-        left = (1 - batch.epochs / max(1, epochs - 1)).clamp_min(0) if epochs else torch.ones_like(batch.epochs)
+        last = self._settings.bound_epochs
+        left = (1 - epochs / max(1, last - 1)).clamp_min(0) if last else torch.ones_like(epochs)
         return (self._settings.variance * left).float()[:, None]
 
-    @staticmethod
-    def _own(ids: Tensor) -> Tensor:
-        return torch.arange(len(ids), device=ids.device).view(-1, *[1] * (ids.dim() - 1))
-
     def keep(self, replicas: Tensor) -> None:
-        self._last, self._seen, self._n_kept, self._is_kept = (
-            values[replicas] for values in (self._last, self._seen, self._n_kept, self._is_kept)
-        )
+        self._last, self._n_seen, self._n_kept = (values[replicas] for values in self._tensors.values())
+
+    @property
+    def _tensors(self) -> State:
+        return {"last": self._last, "n_seen": self._n_seen, "n_kept": self._n_kept}
 
     def state(self) -> State:
-        return {
-            "last": self._last.clone(),
-            "seen": self._seen.clone(),
-            "n_kept": self._n_kept.clone(),
-            "is_kept": self._is_kept.clone(),
-        }
+        return {name: values[:, :-1].clone() for name, values in self._tensors.items()}
 
     def load_state(self, state: State) -> None:
-        self._last, self._seen, self._n_kept, self._is_kept = (
-            state[name].clone() for name in ("last", "seen", "n_kept", "is_kept")
-        )
+        for name, values in self._tensors.items():
+            values[:, :-1] = state[name]
 
 
 COMPONENT = DoubleCorrection

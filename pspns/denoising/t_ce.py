@@ -2,7 +2,8 @@
 
 Rule: keep the ⌊(1 − ε_t) B⌋ rows of a batch with the smallest ℓ, L = mean of ℓ over them
       ε_t = ε min(t / N, 1)
-      with bce, B counts positives and negatives alike, and only positives are left out: of them about 2 ε
+      with bce, B counts positives and negatives alike, and only positives are left out: of them about 2 ε, so that
+      ε with bce corresponds to 2 ε with bpr
 Cost: one sort of the batch
 Paper: Wang et al. 2021, Denoising Implicit Feedback for Recommendation
 """
@@ -13,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -77,7 +77,7 @@ class Truncating(Denoising):
         n_dropped = 2 * n.long() - kept_n
         kept = 1 - are_largest(positive, n_dropped, live).float()
         # Once no positive is left, negatives go, which are all alike.
-        kept_negatives = 1 - are_largest(torch.zeros_like(negative), n_dropped - n.long(), live).float()
+        kept_negatives = (live.cumsum(-1) > (n_dropped - n)[:, None]).float()
         losses = (positive * kept + negative * kept_negatives) / 2 * (2 * n / kept_n)[:, None]
         return JudgedRows(losses, kept)
 
