@@ -29,6 +29,11 @@ class OwnPairs:
                 [np.flatnonzero(of_one) for of_one in sizes],
             )
         )
+        copies = np.concatenate([one.pairs.copies for one in distinct])
+        # [pairs + 1] all copies of the pairs before; unset: each pair has one, and a visit's number is its pair's.
+        self._visits_before: Tensor | None = None
+        if (copies != 1).any():
+            self._visits_before = torch.from_numpy(np.append(0, np.cumsum(copies, dtype=np.int64))).to(world.device)
         n_pairs, n_active = [len(one.pairs) for one in distinct], [int((of_one > 0).sum()) for of_one in sizes]
         pairs_before, active_before = (np.cumsum([0, *counts]) for counts in (n_pairs, n_active))
         self._pairs_before, self._users_before, self._active_before, self._n_active, self._n_pairs = (
@@ -64,6 +69,28 @@ class OwnPairs:
         """The number of each user's first pair; the others follow."""
         return self._first[users + self._of(self._users_before, users)]
 
+    def n_visits(self, users: Tensor) -> Tensor:
+        """How many rows of an epoch are theirs: a pair has as many as it has copies."""
+        if self._visits_before is None:
+            return self.sizes(users)
+        first = self._first_places(users)
+        return self._visits_before[first + self.sizes(users)] - self._visits_before[first]
+
+    def visited(self, users: Tensor, visits: Tensor) -> Tensor:
+        """The pair at these places among all visits of its user; its copies lie side by side."""
+        if self._visits_before is None:
+            return self.first_ids(users) + visits
+        counted = self._visits_before[self._first_places(users)] + visits
+        places = torch.searchsorted(self._visits_before, counted, right=True) - 1
+        return places - self._of(self._pairs_before, places)
+
+    def first_visits(self, users: Tensor, pair_ids: Tensor) -> Tensor:
+        """Of these pairs' copies the first, as a place among all visits of its user."""
+        if self._visits_before is None:
+            return pair_ids - self.first_ids(users)
+        places = pair_ids + self._of(self._pairs_before, pair_ids)
+        return self._visits_before[places] - self._visits_before[self._first_places(users)]
+
     def users(self, pair_ids: Tensor) -> Tensor:
         return self._users[pair_ids + self._of(self._pairs_before, pair_ids)]
 
@@ -83,6 +110,10 @@ class OwnPairs:
                 self._pairs_before, self._users_before, self._active_before, self._n_active, self._n_pairs,
             )
         )  # fmt: skip
+
+    def _first_places(self, users: Tensor) -> Tensor:
+        """Of each user's first pair, among the pairs of all worlds."""
+        return self.first_ids(users) + self._of(self._pairs_before, users)
 
     @staticmethod
     def _of(of_replicas: Tensor, places: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 Rule: u ~ uniform over users, C = k items of u, j as drawn for u
       i ~ softmax_{v ∈ C}(−ℓ_v / τ), ℓ_v = softplus(s_uj − s_uv)
       L = BPR of (u, i, j); in the first epochs i ~ uniform over C
+      a pair with copies is as many items of u
 Note: that each user is as likely as any other is itself a weighting against active users; `users = interaction` leaves
       each user as likely as plain training has it.
 Cost: k · d a row
@@ -66,8 +67,8 @@ class PersonalLossDrawing(Denoising):
             return batch
         n_active = self._pairs.n_active[:, None].expand_as(batch.users)
         users = self._pairs.active_users(self._stream.integers(n_active).squeeze(-1))
-        places = self._stream.integers(self._pairs.sizes(users)).squeeze(-1)
-        return self._pairs.rows(users, self._pairs.first_ids(users) + places, batch)
+        visits = self._stream.integers(self._pairs.n_visits(users)).squeeze(-1)
+        return self._pairs.rows(users, self._pairs.visited(users, visits), batch)
 
     @torch.no_grad()
     def choose_positives(
@@ -87,24 +88,22 @@ class PersonalLossDrawing(Denoising):
 
     def _pool(self, batch: PositiveBatch) -> Tensor:
         """The row's own pair and others of its user: distinct if there are enough, else any, with repetition."""
-        n_others = self._settings.pool - 1
-        sizes, first = self._pairs.sizes(batch.users)[..., None], self._pairs.first_ids(batch.users)[..., None]
-        own = batch.pair_ids[..., None] - first
-        are_enough = sizes > n_others
+        n_others, users = self._settings.pool - 1, batch.users[..., None]
+        n, own = self._pairs.n_visits(users), self._pairs.first_visits(users, batch.pair_ids[..., None])
+        are_enough = n > n_others
         # Floyd's draw of m of N without repetition: the t-th is at most N − m + t, and becomes just that if its number
         # was drawn before.
-        last = sizes - 1 - n_others + torch.arange(n_others, device=sizes.device)
-        below = torch.where(are_enough, last + 1, sizes).expand(*batch.users.shape, n_others)
+        last = n - 1 - n_others + torch.arange(n_others, device=n.device)
+        below = torch.where(are_enough, last + 1, n)
         drawn = self._stream.integers(below.flatten(1)).view(below.shape)
-        chosen: list[Tensor] = []
-        for t in range(n_others):
+        others = drawn[..., :1]
+        for t in range(1, n_others):
             place = drawn[..., t : t + 1]
-            for earlier in chosen:
-                place = torch.where(are_enough & (drawn[..., t : t + 1] == earlier), last[..., t : t + 1], place)
-            chosen.append(place)
+            is_taken = are_enough & (others == place).any(-1, keepdim=True)
+            others = torch.cat((others, torch.where(is_taken, last[..., t : t + 1], place)), -1)
         # Among the others, the row's own pair has no place.
-        others = [place + (are_enough & (place >= own)) for place in chosen]
-        return first + torch.cat((own, *others), -1)
+        others = others + (are_enough & (others >= own))
+        return self._pairs.visited(users, torch.cat((own, others), -1))
 
     def _draw(self, p: Tensor) -> Tensor:
         """A place along the last axis with these probabilities, `[replicas, rows]`."""
