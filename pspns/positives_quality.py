@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pspns.data.interactions import Ids
+from pspns.data.interactions import Floats, Ids
 from pspns.data.planted import PlantedWorld
 from pspns.data.split import Split
 from pspns.errors import DataError
@@ -38,11 +38,17 @@ class Quality:
         )
 
 
-def exact_quality(pairs: PositivePairs, user_ids: Ids, item_ids: Ids, world: PlantedWorld) -> Quality:
-    """Against everything that the users of a planted world truly like, seen or not."""
+def exact_quality(
+    pairs: PositivePairs, user_ids: Ids, item_ids: Ids, world: PlantedWorld, weights: Floats | None = None
+) -> Quality:
+    """Against everything that the users of a planted world truly like, seen or not.
+
+    With `weights` `[pairs]`, such as a denoiser gives, a pair counts that much in Acc, and in Cov that much of once.
+    """
     users, items = user_ids[pairs.users], item_ids[pairs.items]
+    counts = pairs.copies if weights is None else pairs.copies * weights
     return Quality(
-        accuracy=world.accuracy(users, items, pairs.copies), coverage=world.coverage(users, items), is_exact=True
+        accuracy=world.accuracy(users, items, counts), coverage=world.coverage(users, items, weights), is_exact=True
     )
 
 

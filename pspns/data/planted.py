@@ -35,9 +35,16 @@ class PlantedWorld:
             raise DataError("there are no pairs, so no share of them is true; expected at least one")
         return float(counts[is_true].sum() / counts.sum())
 
-    def coverage(self, users: ArrayLike, items: ArrayLike) -> float:
-        """The share of all true preferences that are among these pairs, however often each occurs."""
-        return float(np.isin(self._true_keys(), self._keys(users, items)).mean())
+    def coverage(self, users: ArrayLike, items: ArrayLike, weights: ArrayLike | None = None) -> float:
+        """The share of all true preferences that are among these pairs, however often each occurs.
+
+        Of weighted pairs, each there once, one that counts less than 1 covers only so much of its preference.
+        """
+        true_keys, keys = self._true_keys(), self._keys(users, items)
+        if weights is None:
+            return float(np.isin(true_keys, keys).mean())
+        covered = np.minimum(np.asarray(weights, dtype=np.float64), 1.0)
+        return float(covered[np.isin(keys, true_keys)].sum() / len(true_keys))
 
     def _true_keys(self) -> Ints:
         return self._keys(*self.preferences.nonzero())

@@ -17,7 +17,7 @@ from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
 from pspns.errors import PspnsError, SettingsError, unknown_name
-from pspns.experiments import choose, hardness, protocols, samplers, what_helps
+from pspns.experiments import choose, denoisers, hardness, noise, protocols, samplers, what_helps
 from pspns.experiments._members import Tables, changed, make_settings
 from pspns.json_files import write_json
 from pspns.record import describe_run
@@ -27,7 +27,9 @@ from pspns.training.stopping import Evaluation
 
 EXPERIMENTS = {
     "choose": choose,
+    "denoisers": denoisers,
     "hardness": hardness,
+    "noise": noise,
     "protocols": protocols,
     "samplers": samplers,
     "what-helps": what_helps,
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=200_000)
     parser.add_argument("--patience", type=int, default=10)
     parser.add_argument("--precision", default="float32", help="float32 or mixed")
+    parser.add_argument("--noise", type=float, default=0.0, help="share of false pairs added to train")
     parser.add_argument("--only", default="", help="members to run, comma between them; unset: all")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="where the record goes")
@@ -86,7 +89,7 @@ def _completed(tables: Tables, options: argparse.Namespace) -> Tables:
     return changed(
         tables,
         {
-            "data": {"source": options.data.stem},
+            "data": {"source": options.data.stem, "noise": options.noise},
             "model": {"name": options.model},
             "training": {
                 "max_steps": options.max_steps,
@@ -99,11 +102,12 @@ def _completed(tables: Tables, options: argparse.Namespace) -> Tables:
 
 
 def _run_all(data: Interactions | GivenSplit, members: dict[str, Settings], *, judge_test: bool) -> dict[str, Run]:
-    """Those that can, in one loop; replicas share a loop only if they share learning rate and sampler."""
+    """Those that can, in one loop; replicas share one only if they share all but what is each replica's own."""
     done: dict[str, Run] = {}
 
     def shared(name: str) -> tuple[float, str]:
-        return members[name].training.learning_rate, repr(members[name].negatives)
+        one = members[name]
+        return one.training.learning_rate, repr((one.negatives, one.denoiser, one.training.loss, one.evaluation))
 
     for (learning_rate, _), group in itertools.groupby(sorted(members, key=shared), key=shared):
         names = list(group)
@@ -132,7 +136,12 @@ def _record(run: Run, experiment: str) -> dict[str, Any]:
     if experiment == "choose":
         shown = ("data", "model", "seeds", "valid", "steps", "best_step", "settings", "versions", "machine")
         result = {key: result[key] for key in shown}
-    return {**result, f"curve_{select_by}": curve}
+    kept = {
+        str(seed): [[look.step, look.kept[seed]] for look in run.model.fitted.history if seed in look.kept]
+        for seed in run.settings.run.seeds
+    }
+    weights = {"curve_kept": kept} if any(kept.values()) else {}
+    return {**result, f"curve_{select_by}": curve, **weights}
 
 
 def _watch(step: int, last_step: int, evaluation: Evaluation | None) -> None:

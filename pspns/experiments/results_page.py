@@ -8,21 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from pspns.components import part_names
-from pspns.experiments.published import PAPER
+from pspns.experiments._cells import DATA, MODELS, Record, limit, max_steps, pair, printed, value
+from pspns.experiments._denoiser_tables import denoiser_tables
 
-DATA = {
-    "ml-1m": "MovieLens-1M",
-    "epinions": "Epinions",
-    "yelp2018-part": "Yelp2018 (part)",
-    "pinterest": "Pinterest (part)",
-    "gowalla": "Gowalla",
-}
-MODELS = {"lightgcn": "LightGCN", "mf": "MF"}
 BASELINES = ("popular", "svd", "ease")
 MEMBERS = ("plain", "plain + start", "plain + copies", "plain + weights", "recommended")
 
@@ -110,8 +102,6 @@ value divided by the best of the column; the highest is the recipe. (The limit h
 `plain` on LightGCN above all.)
 """
 
-Record = dict[str, Any]
-
 
 def page(folder: Path) -> str:
     """The whole page, from the records of a folder."""
@@ -129,6 +119,7 @@ def page(folder: Path) -> str:
             *_by_activity(read),
             *_samplers(read),
             *_hardness(folder),
+            *denoiser_tables(folder),
             *_trials(read),
         ]
     )
@@ -153,10 +144,10 @@ def _protocols(read: Callable[[str], Record | None]) -> Iterable[str]:
             ):
                 strict, published = found[recipe], found.get(f"{recipe}, published")
                 cells = (
-                    _pair(strict["test"], "precision@20") + _limit(strict),
-                    _pair(strict["test_other_masks"]["train"], "precision@20") + _limit(strict),
-                    _pair(published["test"], "precision@20") + _limit(published) if published else "as mask `train`",
-                    _printed(data, model, method),
+                    pair(strict["test"], "precision@20") + limit(strict),
+                    pair(strict["test_other_masks"]["train"], "precision@20") + limit(strict),
+                    pair(published["test"], "precision@20") + limit(published) if published else "as mask `train`",
+                    printed(data, model, method),
                 )
                 yield f"| {data_name} | {model_name} | {words} | {' | '.join(cells)} |"
         if beside:
@@ -164,7 +155,7 @@ def _protocols(read: Callable[[str], Record | None]) -> Iterable[str]:
                 strict = beside["plain"]["baselines"][baseline]
                 published = beside["paper, published"]["baselines"][baseline]
                 shown = (strict["test"], strict["test_other_masks"]["train"], published["test"])
-                figures = " | ".join(_pair(test, "precision@20") for test in shown)
+                figures = " | ".join(pair(test, "precision@20") for test in shown)
                 yield f"| {data_name} | `{baseline}` | | {figures} | – |"
     yield ""
 
@@ -199,7 +190,7 @@ def _what_helps(read: Callable[[str], Record | None]) -> Iterable[str]:
         for baseline in BASELINES:
             if shown and baseline in shown["baselines"]:
                 test = shown["baselines"][baseline]["test"]
-                figures = f"{_value(test['recall@20'])} | {_value(test['ndcg@20'])}"
+                figures = f"{value(test['recall@20'])} | {value(test['ndcg@20'])}"
                 yield f"| {data_name} | `{baseline}` | | {figures} | | | | |"
     yield ""
 
@@ -229,9 +220,9 @@ def _member_cells(record: Record, members: dict[str, Record]) -> tuple[str, ...]
     last_step = max(step for member in members.values() for step in member["steps"])
     seconds = record["seconds"]["training"]
     return (
-        _value(record["test"]["recall@20"]),
-        _value(record["test"]["ndcg@20"]),
-        f"{statistics.mean(record['best_step']):,.0f}{_limit(record)}",
+        value(record["test"]["recall@20"]),
+        value(record["test"]["ndcg@20"]),
+        f"{statistics.mean(record['best_step']):,.0f}{limit(record)}",
         "–" if record is members["plain"] else f"{steps:,.0f}" if steps else "not by all",
         f"{seconds * steps / last_step:.0f} of {seconds:.0f}" if steps and record is not members["plain"] else "–",
         f"{len(record['seeds'])}, {record['machine']['device']}",
@@ -253,7 +244,7 @@ def _by_activity(read: Callable[[str], Record | None]) -> Iterable[str]:
             for recipe, record in records.items():
                 groups = ("least_active_1000", *(f"decile_{n}" for n in range(1, 11)))
                 cells = [f"{100 * record['groups'][group]['test']['recall@20']:.2f}" for group in groups]
-                yield f"| {DATA[data]} | {model_name} | `{recipe}`{_limit(record)} | {' | '.join(cells)} |"
+                yield f"| {DATA[data]} | {model_name} | `{recipe}`{limit(record)} | {' | '.join(cells)} |"
     yield ""
 
 
@@ -268,17 +259,17 @@ def _samplers(read: Callable[[str], Record | None]) -> Iterable[str]:
         for model, model_name in MODELS.items():
             records = {name: _sampler_records(read, data, model, name) for name in part_names("negatives")}
             records = {name: found for name, found in records.items() if len(found) == 3}
-            common = min((_max_steps(observed) for observed, *_ in records.values()), default=0)
+            common = min((max_steps(observed) for observed, *_ in records.values()), default=0)
             for sampler, (observed, strict, published) in records.items():
                 masked = observed["test_other_masks"]["train"]
                 cells = (
-                    f"{_max_steps(observed):,}, {observed['settings']['training']['patience']}",
+                    f"{max_steps(observed):,}, {observed['settings']['training']['patience']}",
                     _best_within(observed, common),
-                    _pair(observed["test"], "precision@20") + _limit(observed),
-                    _pair(masked, "precision@20") + _limit(observed),
-                    _printed(data, model, sampler),
-                    _pair(strict["test"], "precision@20") + _limit(strict),
-                    _pair(published["test"], "precision@20") + _limit(published),
+                    pair(observed["test"], "precision@20") + limit(observed),
+                    pair(masked, "precision@20") + limit(observed),
+                    printed(data, model, sampler),
+                    pair(strict["test"], "precision@20") + limit(strict),
+                    pair(published["test"], "precision@20") + limit(published),
                     _lift(strict["test"], observed["test"]),
                     _lift(published["test"], masked),
                 )
@@ -297,10 +288,10 @@ def _hardness(folder: Path) -> Iterable[str]:
             for path in sorted(folder.glob(f"hardness-{model}-{data}*.json")):
                 for name, figures in json.loads(path.read_text(encoding="utf-8"))["members"].items():
                     cells = (
-                        _value(figures["valid"]["recall@20"]),
-                        _pair(figures["test"], "precision@20") + _limit(figures),
-                        _pair(figures["test_other_masks"]["train"], "precision@20") + _limit(figures),
-                        _printed(data, model, name.partition(",")[0]),
+                        value(figures["valid"]["recall@20"]),
+                        pair(figures["test"], "precision@20") + limit(figures),
+                        pair(figures["test_other_masks"]["train"], "precision@20") + limit(figures),
+                        printed(data, model, name.partition(",")[0]),
                     )
                     yield f"| {DATA[data]} | {model_name} | {name} | {' | '.join(cells)} |"
     yield ""
@@ -314,27 +305,17 @@ def _sampler_records(read: Callable[[str], Record | None], data: str, model: str
     return list(record["members"].values()) if record else []
 
 
-def _max_steps(record: Record) -> int:
-    return int(record["settings"]["training"]["max_steps"])
-
-
 def _best_within(record: Record, steps: int) -> str:
     """The best look of each seed at validation, none later than `steps`."""
     curves = record.get("curve_recall@20")
     if not curves:  # in the oldest records
         return "–"
     best = [max(value for step, value in curve if step <= steps) for curve in curves.values()]
-    return _value({"per_seed": best})
+    return value({"per_seed": best})
 
 
 def _lift(one: Record, other: Record) -> str:
     return f"{100 * (one['recall@20']['mean'] / other['recall@20']['mean'] - 1):+.1f} %"
-
-
-def _printed(data: str, model: str, method: str) -> str:
-    """What the paper prints."""
-    figures = PAPER[data, model].get(method)
-    return f"{figures[0]:.2f} / {figures[1]:.2f}" if figures else "–"
 
 
 def _trials(read: Callable[[str], Record | None]) -> Iterable[str]:
@@ -369,20 +350,6 @@ def _trials(read: Callable[[str], Record | None]) -> Iterable[str]:
         rival = trial.rpartition(" ")[0]
         yield f"| `{rival}` | {' | '.join(map(str, [*tried, *figures]))} | {shares[trial]:.4f} |"
     yield ""
-
-
-def _limit(record: Record) -> str:
-    return " **limit**" if _max_steps(record) in record["steps"] else ""
-
-
-def _pair(figures: Record, second: str) -> str:
-    return f"{_value(figures['recall@20'])} / {100 * figures[second]['mean']:.2f}"
-
-
-def _value(figure: Record) -> str:
-    values: Sequence[float] = [100 * value for value in figure["per_seed"]]
-    spread = f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}{spread}"
 
 
 def _code(member: str) -> str:

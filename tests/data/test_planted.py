@@ -183,6 +183,10 @@ class TestJudging:
         assert self.planted.coverage([1, 0, 0], [2, 1, 0]) == 1.0
         assert self.planted.coverage([], []) == 0.0
 
+    def test_coverage_by_weight(self) -> None:
+        """Of the three preferences, one half, one wholly; the pair of no preference adds nothing."""
+        assert self.planted.coverage([0, 1, 0], [1, 2, 2], [0.5, 7.0, 1.0]) == pytest.approx(1.5 / 3)
+
     @pytest.mark.parametrize("kind", KINDS)
     def test_both_agree_with_sets(self, kind: Kind) -> None:
         planted = world(kind)

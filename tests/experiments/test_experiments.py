@@ -13,7 +13,7 @@ from toy import given_split
 from pspns.components import find_part, part_names
 from pspns.data.arrays import write_arrays
 from pspns.experiments import __main__ as command_line
-from pspns.experiments import choose, hardness, protocols, samplers, what_helps
+from pspns.experiments import choose, denoisers, hardness, noise, protocols, samplers, what_helps
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.positives.psp import PspPositives
 from pspns.run import run
@@ -157,7 +157,7 @@ def test_choosing_never_shows_the_test(experiment, capsys):
     assert "test recall" not in said
 
 
-@pytest.mark.parametrize("module", [choose, protocols, what_helps])
+@pytest.mark.parametrize("module", [choose, denoisers, noise, protocols, what_helps])
 def test_every_member_can_be_made_and_can_be_named(module):
     members = module.members()
     for name, tables in members.items():
@@ -167,7 +167,8 @@ def test_every_member_can_be_made_and_can_be_named(module):
 
 
 def test_every_experiment_has_a_name():
-    assert set(command_line.EXPERIMENTS.values()) == {choose, hardness, protocols, samplers, what_helps}
+    modules = {choose, denoisers, hardness, noise, protocols, samplers, what_helps}
+    assert set(command_line.EXPERIMENTS.values()) == modules
 
 
 def test_tables_laid_over_tables():
@@ -249,3 +250,37 @@ def test_hardness_tries_samplers_away_from_their_defaults():
         assert settings.negatives != find_part("negatives", sampler)()
         assert settings.run.protocol == "strict"
     assert len({repr(settings.negatives) for settings in members.values()}) == len(members)
+
+
+def test_every_denoiser_is_tried_with_bpr_where_it_can():
+    found = {name: make_settings(tables) for name, tables in denoisers.members().items()}
+    assert set(part_names("denoisers")) <= set(found)
+    for name in part_names("denoisers"):
+        assert found[name].denoiser == find_part("denoisers", name)()
+        assert found[name].training.loss == ("bce" if name.startswith("deca") else "bpr")
+        assert (found[name].positives, found[name].negatives) == (found["none"].positives, found["none"].negatives)
+    assert found["none, revised-valid-loss"].evaluation.select_by == "revised-valid-loss"
+    assert not found["bod, weights 1"].denoiser.weigh
+    assert found["pld, users of interactions"].denoiser.users == "interaction"
+
+
+def test_noise_is_met_by_denoisers_and_recipes_under_both_protocols():
+    found = {name: make_settings(tables) for name, tables in noise.members().items()}
+    strict = [name for name in found if not name.endswith("(published)")]
+    assert strict == ["plain", "paper", "recommended", *(name for name in part_names("denoisers") if name != "none")]
+    for name in strict:
+        published = found[f"{name} (published)"]
+        assert (found[name].run.protocol, published.run.protocol) == ("strict", "published")
+        assert dataclasses.replace(published, run=found[name].run) == found[name]
+    assert [name for name in found if found[name].run.baselines] == ["plain", "plain (published)"]
+
+
+def test_the_record_shows_how_false_pairs_were_weighed(experiment):
+    record = experiment("noise", "--noise", 0.5, "--seeds", "0-1", "--only", "plain,r-ce")
+    plain, weighed = record["members"].values()
+    assert "curve_kept" not in plain
+    assert plain["settings"]["data"]["noise"] == 0.5
+    (_, _), (step, kept) = weighed["curve_kept"]["1"]
+    assert step == 20
+    assert set(kept) == {"all", "true", "false"}
+    assert all(0 < weight < 1 for weight in kept.values())

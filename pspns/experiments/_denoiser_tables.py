@@ -1,0 +1,140 @@
+"""The tables of denoisers on the page of results: alone, with noise, and where the truth is planted."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pspns.experiments._cells import DATA, MODELS, Record, limit, max_steps, pair, printed, value
+
+DENOISERS = """\
+## Denoisers
+
+Every denoiser [at its defaults](denoisers.md) on observed pairs, with bpr where it has that form, learning rate 0.001,
+L2 0.0001, three seeds; Recall@20 / Precision@20. As above, mask `train` is what `published` gives on observed pairs,
+and what the paper's figures are to be held against (it has none for BOD). `none` is plain training. Controls:
+`none, bce` for DeCA, which has no other loss; `none, revised-valid-loss`, whose best step was chosen by the loss on
+validation without a fifth of the positives; `bod, weights 1`, which leaves its two other losses; `pld, users of
+interactions`, which does not draw all users alike. *change*: Recall@20 under `strict` against `none`. *kept*: the mean
+weight of the pairs at the end, 1 being plain training's.
+"""
+
+NOISE = """\
+### With false pairs added
+
+The same with random false pairs added to train, a fifth as many as there were; they are not masked in evaluation.
+`paper` and `recommended` are the recipes; what stands beside them are models without training. *change*: Recall@20
+under `strict` against `plain` of the same table. *kept*: the mean weight at the end of true pairs / of false ones. A
+method that tells them apart keeps more of the former. ("True" are all pairs that were there before.)
+"""
+
+PLANTED = """\
+### Where the truth is known
+
+Three generated worlds, a fifth of whose pairs are false ([what they are](data.md)): the share of positives that are
+true (*accuracy*), and of true preferences that are among the positives (*coverage*), exactly. A pair with a weight
+below 1 counts that much. Builders train nothing; denoisers had three seeds each. *test* is Recall@20 under `strict`.
+"""
+
+
+def denoiser_tables(folder: Path) -> Iterable[str]:
+    alone = {(data, model): _members(folder, "denoisers", data, model) for data in DATA for model in MODELS}
+    noisy = {(data, model): _members(folder, "noise", data, model) for data in DATA for model in MODELS}
+    if any(alone.values()):
+        yield from _alone(alone)
+    if any(noisy.values()):
+        yield from _noisy(noisy)
+    truth = folder / "planted-truth.json"
+    if truth.exists():
+        yield from _planted(json.loads(truth.read_text(encoding="utf-8")))
+
+
+Members = dict[str, Record]
+Cells = dict[tuple[str, str], Members]
+"""(data, model) → member → record."""
+
+
+def _members(folder: Path, experiment: str, data: str, model: str) -> Members:
+    found: Members = {}
+    for path in sorted(folder.glob(f"{experiment}-{model}-{data}*.json")):
+        found |= json.loads(path.read_text(encoding="utf-8"))["members"]
+    return found
+
+
+def _alone(cells: Cells) -> Iterable[str]:
+    yield from (
+        DENOISERS,
+        "| data | model | denoiser | limit | validation | `strict` | change | mask `train` | paper | kept |",
+        f"|{'---|' * 10}",
+    )
+    for (data, model), members in cells.items():
+        for name, record in members.items():
+            row = (
+                f"{max_steps(record):,}, {record['settings']['training']['patience']}",
+                value(record["valid"]["recall@20"]),
+                pair(record["test"], "precision@20") + limit(record),
+                _change(record, members.get("none")),
+                pair(record["test_other_masks"]["train"], "precision@20") + limit(record),
+                printed(data, model, "uniform" if name == "none" else name),
+                _kept(record, "all"),
+            )
+            yield f"| {DATA[data]} | {MODELS[model]} | `{name}` | {' | '.join(row)} |"
+    yield ""
+
+
+def _noisy(cells: Cells) -> Iterable[str]:
+    yield from (
+        NOISE,
+        "| data | model | method | limit | `strict` | change | mask `train` | `published` | kept: true / false |",
+        f"|{'---|' * 9}",
+    )
+    for (data, model), members in cells.items():
+        for name, record in members.items():
+            if name.endswith("(published)"):
+                continue
+            published = members.get(f"{name} (published)")
+            row = (
+                f"{max_steps(record):,}, {record['settings']['training']['patience']}",
+                pair(record["test"], "precision@20") + limit(record),
+                _change(record, members.get("plain")),
+                pair(record["test_other_masks"]["train"], "precision@20") + limit(record),
+                pair(published["test"], "precision@20") + limit(published) if published else "–",
+                f"{_kept(record, 'true')} / {_kept(record, 'false')}" if "curve_kept" in record else "–",
+            )
+            yield f"| {DATA[data]} | {MODELS[model]} | `{name}` | {' | '.join(row)} |"
+        for name, figures in members.get("plain", {}).get("baselines", {}).items():
+            strict, masked = (pair(part, "precision@20") for part in _both_masks(figures))
+            yield f"| {DATA[data]} | {MODELS[model]} | `{name}` | – | {strict} | – | {masked} | – | – |"
+    yield ""
+
+
+def _both_masks(figures: Record) -> tuple[Record, Record]:
+    return figures["test"], figures["test_other_masks"]["train"]
+
+
+def _planted(record: Record) -> Iterable[str]:
+    yield from (PLANTED, "| world | model | positives | accuracy | coverage | test |", f"|{'---|' * 6}")
+    for world, found in record["worlds"].items():
+        for builder, figures in found["builders"].items():
+            row = f"{100 * figures['accuracy']:.2f} | {100 * figures['coverage']:.2f}"
+            yield f"| {world} | – | `{builder}` | {row} | – |"
+        for model, methods in found["denoisers"].items():
+            for name, figures in methods.items():
+                cells = [value({"per_seed": figures[key]}) for key in ("accuracy", "coverage", "test_recall@20")]
+                yield f"| {world} | {MODELS[model]} | `{name}` | {' | '.join(cells)} |"
+    yield ""
+
+
+def _change(record: Record, plain: Record | None) -> str:
+    if plain is None or record is plain:
+        return "–"
+    return f"{100 * (record['test']['recall@20']['mean'] / plain['test']['recall@20']['mean'] - 1):+.1f} %"
+
+
+def _kept(record: Record, group: str) -> str:
+    """At the last look of each seed."""
+    curves: Sequence[list[tuple[int, dict[str, float]]]] = list(record.get("curve_kept", {}).values())
+    last = [curve[-1][1][group] for curve in curves if curve and group in curve[-1][1]]
+    return f"{statistics.mean(last):.2f}" if last else "–"
