@@ -102,10 +102,12 @@ class ItemSets:
 
     def _draw_by_torch(self, users: Tensor, n: int, stream: ReplicaStream) -> Tensor:
         free = self.n_items - self.sizes[users]  # [replicas, rows]
-        rank = stream.integers(free, n)  # [replicas, rows, n]
-        wanted = users[..., None] * (self.n_items + 1) + rank
-        below = torch.searchsorted(self._gap_keys, wanted, right=True) - self.starts[users][..., None]
-        return rank + below
+        return self.nth_outside(users[..., None], stream.integers(free, n))
+
+    def nth_outside(self, users: Tensor, n: Tensor) -> Tensor:
+        """Of the items outside the user's set the n-th, counted from 0; any shapes that broadcast."""
+        wanted = users * (self.n_items + 1) + n
+        return n + torch.searchsorted(self._gap_keys, wanted.contiguous(), right=True) - self.starts[users]
 
     @cached_property
     def _gap_keys(self) -> Tensor:

@@ -12,6 +12,7 @@ from pspns.data.settings import DataSettings
 from pspns.denoising.none import NoDenoising
 from pspns.errors import SettingsError, blaming, unknown_name
 from pspns.evaluation.protocol import find_protocol
+from pspns.evaluation.selection import LOSSES
 from pspns.models.mf import MatrixFactorisation
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.observed import ObservedPositives
@@ -25,7 +26,10 @@ class EvaluationSettings:
     k: tuple[int, ...] = (20, 30)
     """Lengths of the lists that are judged."""
     select_by: str = "recall@20"
-    """The metric that chooses the best step on validation."""
+    """What chooses the best step on validation: a metric and a cut-off, or the lowest valid-loss or
+    revised-valid-loss."""
+    loss_trim: float = 0.2
+    """The share of the validation pairs, those with the highest loss, that revised-valid-loss leaves out."""
     inactive: int = 1000
     """How many of the least active users are judged apart, where there are more users than that."""
 
@@ -34,17 +38,30 @@ class EvaluationSettings:
             raise SettingsError(f"k must be whole numbers of at least 1, got {self.k}; change [evaluation] k")
         if self.inactive < 0:
             raise SettingsError(f"inactive must be at least 0, got {self.inactive}; change [evaluation] inactive")
+        if not 0 <= self.loss_trim < 1:
+            raise SettingsError(f"loss_trim must be at least 0 and below 1, got {self.loss_trim:g}")
+        if self.selects_by_loss:
+            return
         metric, _, cutoff = self.select_by.partition("@")
         with blaming("select_by"):
             if metric not in part_names("metrics"):
-                raise unknown_name("metric", metric, part_names("metrics"))
+                raise unknown_name("metric", metric, [*part_names("metrics"), *LOSSES])
         if not cutoff.isdecimal() or int(cutoff) < 1:
             raise SettingsError(f"select_by must be a metric and a cut-off such as recall@20, got '{self.select_by}'")
 
     @property
+    def selects_by_loss(self) -> bool:
+        return self.select_by in LOSSES
+
+    @property
+    def ranks_by(self) -> str:
+        """The metric that tables of the test are ranked by: the one that selects, unless that is a loss."""
+        return f"recall@{self.k[0]}" if self.selects_by_loss else self.select_by
+
+    @property
     def cutoffs(self) -> tuple[int, ...]:
         """Every list length that is needed, those shown and the one that selects."""
-        return tuple(sorted({*self.k, int(self.select_by.partition("@")[2])}))
+        return tuple(sorted({*self.k, int(self.ranks_by.partition("@")[2])}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +119,11 @@ class Settings:
             find_part("losses", self.training.loss)
         self._check_training_parts()
         self._check_company_of_denoiser()
+        if self.evaluation.selects_by_loss and not find_protocol(self.run.protocol).needs_validation:
+            raise SettingsError(
+                f"[evaluation] select_by = {self.evaluation.select_by} is a loss on validation, and protocol "
+                f"{self.run.protocol} has no validation part; use strict or published, or a metric such as recall@20"
+            )
 
     def _check_training_parts(self) -> None:
         """Negatives and denoiser must suit the model and the loss."""

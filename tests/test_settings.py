@@ -22,6 +22,12 @@ from pspns.training.settings import TrainingSettings
 def test_cutoffs_are_those_shown_and_the_one_that_selects() -> None:
     assert EvaluationSettings(k=(30, 5), select_by="ndcg@10").cutoffs == (5, 10, 30)
     assert EvaluationSettings(k=(20,), select_by="recall@20").cutoffs == (20,)
+    assert EvaluationSettings(k=(7, 5), select_by="valid-loss").cutoffs == (5, 7)
+
+
+def test_tables_are_ranked_by_what_selects_unless_it_is_a_loss() -> None:
+    assert EvaluationSettings(select_by="ndcg@10").ranks_by == "ndcg@10"
+    assert EvaluationSettings(k=(7, 5), select_by="revised-valid-loss").ranks_by == "recall@7"
 
 
 def test_as_dict_names_the_parts_and_leaves_unset_sections_out() -> None:
@@ -43,6 +49,16 @@ def test_as_dict_names_the_parts_and_leaves_unset_sections_out() -> None:
         (EvaluationSettings, {"select_by": "recall@0"}, "such as recall@20, got 'recall@0'"),
         (EvaluationSettings, {"select_by": "recall@²"}, "such as recall@20, got 'recall@²'"),
         (EvaluationSettings, {"select_by": "ndgc@5"}, "did you mean 'ndcg'?"),
+        (EvaluationSettings, {"select_by": "valid-los"}, "did you mean 'valid-loss'?"),
+        (EvaluationSettings, {"select_by": "valid-loss@20"}, "did you mean 'valid-loss'?"),
+        (EvaluationSettings, {"loss_trim": 1.0}, "loss_trim must be at least 0 and below 1, got 1"),
+        (EvaluationSettings, {"loss_trim": -0.1}, "loss_trim must be at least 0 and below 1, got -0.1"),
+        (EvaluationSettings, {"loss_trim": float("nan")}, "loss_trim must be at least 0 and below 1, got nan"),
+        (
+            Settings,
+            {"evaluation": EvaluationSettings(select_by="valid-loss"), "run": RunSettings(protocol="best-on-test")},
+            "select_by = valid-loss is a loss on validation, and protocol best-on-test has no validation part",
+        ),
         (RunSettings, {"seeds": ()}, "seeds must be distinct"),
         (RunSettings, {"seeds": (1, 1)}, "seeds must be distinct"),
         (RunSettings, {"seeds": (0, 2**63)}, "from 0 to 2⁶³ − 1"),

@@ -8,8 +8,11 @@ from typing import Any
 from pspns.cli.screen import show_table
 from pspns.components import KINDS, authors_and_year, describe_part, part_names, part_notes
 from pspns.errors import unknown_name
+from pspns.evaluation.selection import LOSSES
 
 OTHER_KINDS = ("protocols", "recipes", "settings")
+NO_PARTS = {"metrics": LOSSES}
+"""Kind → name and meaning of what may be named in the place of its parts."""
 TOO_LONG_FOR_A_TABLE = {"rule", "note", "cost"}
 
 
@@ -31,9 +34,10 @@ def show_list(kind: str | None, *, as_json: bool) -> None:
 def entries(kind: str) -> list[dict[str, Any]]:
     """Name and meaning of everything of one kind, and what its file says beside."""
     if kind in KINDS:
-        return [
+        found = [
             {"name": name, "meaning": describe_part(kind, name), **part_notes(kind, name)} for name in part_names(kind)
         ]
+        return found + [{"name": name, "meaning": meaning} for name, meaning in NO_PARTS.get(kind, {}).items()]
     match kind:
         case "protocols":
             from pspns.evaluation.protocol import PROTOCOLS

@@ -12,6 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from pspns.evaluation.selection import figure
+
 if TYPE_CHECKING:
     # Not at run time: listing and help must not wait for torch.
     from pspns.training.loop import Watch
@@ -97,5 +99,5 @@ def training_progress(select_by: str, part: str) -> Iterator[Watch]:
 def _line(evaluation: Evaluation, select_by: str, shown_as: str) -> str:
     values = [metrics[select_by] for metrics in evaluation.metrics.values() if select_by in metrics]
     losses = list(evaluation.losses.values())
-    shown = f"{shown_as} {' '.join(f'{100 * value:.2f}' for value in values)}" if values else ""
+    shown = f"{shown_as} {' '.join(figure(select_by, value) for value in values)}" if values else ""
     return f"step {evaluation.step:,} ({evaluation.seconds:.0f} s) {shown} loss {sum(losses) / len(losses):.4f}"

@@ -27,6 +27,10 @@ class DotProduct:
     def scores(self, users: Tensor, replica: int) -> Tensor:
         return self.users[users, replica] @ self.items[:, replica].T
 
+    def pair_scores(self, users: Tensor, items: Tensor, replica: int) -> Tensor:
+        """`[rows]` users and `[rows, n]` items → `[rows, n]`."""
+        return (self.users[users, replica][:, None] * self.items[items, replica]).sum(-1)
+
     def fold_in(self, items: Tensor, replica: int) -> Tensor:
         return self.items[:, replica] @ self.fold[items, replica].sum(0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from pspns.data.interactions import Floats
 from pspns.errors import DivergedError
+from pspns.evaluation.selection import is_better, worst
 from pspns.models._embedding_model import EmbeddingModel
 from pspns.shapes import State, Validate, part_of
 from pspns.training.kept_weights import KeptWeights
@@ -33,8 +33,8 @@ class Evaluation:
     metrics: dict[int, dict[str, float]]  # replica → metric → value
     losses: dict[int, float]  # replica → mean objective since the last evaluation
     kept: dict[int, dict[str, float]] = field(default_factory=dict)
-    """Replica → the mean weight that a denoiser gave since the last evaluation: of all pairs, or of true and of false
-    ones where noise was added; empty without a denoiser."""
+    """Replica → the mean weight that a denoiser gave since the last evaluation: of all pairs and, where noise was
+    added, of true and of false ones; empty without a denoiser."""
 
     def of(self, first: int, seeds: Sequence[int]) -> Evaluation:
         """The replicas from `first` on, by their seeds."""
@@ -67,7 +67,7 @@ class EarlyStopping:
         self._keeps_last = settings.steps is not None or None in validators
         self._select_by = select_by
         self._validators = validators
-        self._best_value = [-math.inf] * n_replicas
+        self._best_value = [worst(select_by)] * n_replicas
         self._waited = [0] * n_replicas
         self._best_state = model.snapshot()
         self._began = time.perf_counter()
@@ -144,8 +144,8 @@ class EarlyStopping:
     def _goes_on(self, place: int, step: int, metrics: dict[str, float]) -> bool:
         replica = self.alive[place]
         self.last_step[replica] = step
-        value = float(metrics[self._select_by]) if metrics else -math.inf
-        if self._keeps_last or value > self._best_value[replica]:
+        value = float(metrics[self._select_by]) if metrics else worst(self._select_by)
+        if self._keeps_last or is_better(self._select_by, value, self._best_value[replica]):
             self._best_value[replica], self.best_step[replica] = value, step
             self._waited[replica] = 0
             self._model.copy_replica(place, self._best_state, replica)

@@ -48,7 +48,7 @@ class Trainer:
     members: Sequence[Member]  # all on the same ground
     negatives: Any  # a part of negatives/
     settings: TrainingSettings  # l2 is each member's own
-    select_by: str  # the metric that chooses, such as recall@20
+    select_by: str  # what chooses, such as recall@20 or valid-loss
     watch: Watch
     saving: Saving | None = None  # unset: nothing is written, and a training that is stopped is lost
     denoiser: Any = field(default_factory=NoDenoising)  # a part of denoising/

@@ -270,6 +270,11 @@ def _check_trainable(settings: Settings) -> None:
             f"protocol {protocol.name} has no validation part, and tuning on the test would be no tuning; "
             "use strict or published"
         )
+    if settings.evaluation.selects_by_loss:
+        raise SettingsError(
+            f"[evaluation] select_by = {settings.evaluation.select_by} cannot choose between trials: their scores "
+            "differ in spread, on which a loss depends; tune by a metric such as recall@20"
+        )
     check_trains(settings.model)
 
 

@@ -42,6 +42,12 @@ def test_samplers_are_listed_with_their_papers(command: Cli) -> None:
     assert "paper" not in command("list", "models").out.splitlines()[2]
 
 
+def test_losses_stand_beside_the_metrics(command: Cli) -> None:
+    rows = {row["name"]: row["meaning"] for row in json.loads(command("list", "metrics", "--json").out)}
+    assert list(rows) == [*part_names("metrics"), "valid-loss", "revised-valid-loss"]
+    assert "lower is better; only to select by" in rows["revised-valid-loss"]
+
+
 def test_settings(command: Cli) -> None:
     rows = {(row["option"], row["of"]): row for row in json.loads(command("list", "settings", "--json").out)}
     assert rows["--training.batch-size", ""]["default"] == 2048

@@ -11,6 +11,7 @@ from pspns.components import find_part
 from pspns.errors import SettingsError
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget, MemoryBudgetError
+from pspns.models._choosing import best_on_validation
 from pspns.models.ease import Ease, ItemToItem
 from pspns.models.popular import Popular
 from pspns.models.svd import SvdRanking
@@ -22,6 +23,15 @@ USERS = torch.arange(40)
 
 def trainer(world, validate=None) -> Trainer:
     return Trainer([Member(world, None, 0, (0,), validate)], None, TrainingSettings(), "recall@20", lambda *_: None)
+
+
+@pytest.mark.parametrize(("select_by", "best"), [("recall@20", 7), ("valid-loss", 5)])
+def test_the_best_candidate_is_the_highest_or_of_losses_the_lowest(select_by, best):
+    figures = {3: 0.5, 5: 0.2, 7: 0.8, 9: 0.8, 11: 0.2}
+    asked = iter(figures.values())
+    chooser = dataclasses.replace(trainer(toy_world(), lambda *_: {select_by: next(asked)}), select_by=select_by)
+    found = best_on_validation("rank", ((rank, f"scorer {rank}") for rank in figures), chooser)
+    assert (found.chosen, found.scorer) == ({"rank": best}, f"scorer {best}")
 
 
 def dense(world) -> np.ndarray:

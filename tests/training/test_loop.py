@@ -158,6 +158,16 @@ def test_equal_values_are_no_improvement():
     assert (found.best_steps, found.steps) == ([5], [20])
 
 
+@pytest.mark.parametrize(
+    ("select_by", "best_step"), [("valid-loss", 15), ("revised-valid-loss", 15), ("ndcg@20", 20), ("recall@20", 20)]
+)
+def test_losses_are_better_low_and_metrics_high(select_by, best_step):
+    values = iter([0.5, 0.4, 0.3, 0.9, 0.6, 0.5, 0.8, 0.3])
+    given = trainer(toy_world(), [0], evaluate_every=5, patience=4, validate=lambda s, place: {select_by: next(values)})
+    found = dataclasses.replace(given, select_by=select_by).train(EmbeddingModel, 8)
+    assert (found.best_steps, found.steps) == ([best_step], [best_step + 20])
+
+
 def test_a_fixed_number_of_steps_keeps_the_last_state_whatever_validation_says():
     falling = iter(range(100, 0, -1))
     world = toy_world()

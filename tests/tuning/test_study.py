@@ -534,6 +534,10 @@ class TestRefusals:
                 "best-on-test has no validation part",
             ),
             (
+                {"bases": {"a": Settings(evaluation=EvaluationSettings(select_by="valid-loss"))}},
+                "select_by = valid-loss cannot choose between trials: .*; tune by a metric such as recall@20",
+            ),
+            (
                 {"bases": {"a": Settings(model=SvdRanking())}},
                 "model svd has no training loop to tune; use lightgcn or mf",
             ),
