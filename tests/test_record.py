@@ -34,6 +34,12 @@ def test_the_served_replica_is_the_first_of_the_best() -> None:
     assert served_replica([], "a") == 0
 
 
+def test_of_losses_the_lowest_is_best() -> None:
+    replicas = [ranked(**{"valid-loss": loss, "recall@20": loss}) for loss in (0.6, 0.4, 0.4, 0.7)]
+    assert served_replica(replicas, "valid-loss") == 1
+    assert served_replica(replicas, "recall@20") == 3
+
+
 class TestResult:
     @pytest.fixture
     def result(self, fitted: Callable[[str], Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pspns.errors import SettingsError, StoppedError
 from pspns.evaluation.protocol import find_protocol
 from pspns.options import base_layers, command_line, resolve
 from pspns.report.comparison import tables_of
+from pspns.report.words import choice
 from pspns.resume import has_checkpoint, unfinished_folder
 from pspns.run import Run, run
 from pspns.run_folder import unfinished_run, write_run
@@ -52,7 +53,9 @@ def train_and_show(settings: Settings, out: Path, *, overwrite: bool, resume: bo
         warn(f"protocol {finished.protocol.name}: {finished.protocol.warning}")
     if finished.rankings.test:
         for table in tables_of([out]):
-            show_comparison(table, settings.evaluation.select_by, settings.evaluation.k)
+            show_comparison(table, settings.evaluation.ranks_by, settings.evaluation.k)
+        if settings.evaluation.selects_by_loss and finished.model.fitted.steps and settings.training.steps is None:
+            tell(f"Best steps were chosen by {choice(settings.evaluation.select_by)}.")
 
 
 def _stopped(out: Path, interruption: Interruption) -> StoppedError:

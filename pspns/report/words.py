@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pspns.evaluation.selection import is_lower_better
 from pspns.report.comparison import Row, Table
 
 # Cells of a table: accuracy in percent, everything else as it is.
@@ -63,6 +64,15 @@ def title(metric: str) -> str:
     name, _, cutoff = metric.partition("@")
     shown = name.upper() if name in ("ndcg", "mrr", "map") else name.replace("-", " ").capitalize()
     return f"{shown}@{cutoff}"
+
+
+def choice(select_by: str) -> str:
+    """What chose a step.
+
+    >>> choice("ndcg@20"), choice("valid-loss")
+    ('the highest NDCG@20', 'the lowest valid-loss')
+    """
+    return f"the lowest {select_by}" if is_lower_better(select_by) else f"the highest {title(select_by)}"
 
 
 def cell(metric: str, mean: float, spread: float | None) -> str:
