@@ -19,6 +19,7 @@ from pspns.tuning.methods import (
     METHOD_SECTIONS,
     check_trains,
     method_names,
+    only_losses,
     read_method,
     searchable,
     searched,
@@ -43,7 +44,9 @@ def resolve_methods(
         if name in bases:
             raise SettingsError(f"method {name} is given twice; give it once")
         method = read_method(name)
-        bases[name] = resolve(read_recipe(method.recipe), Layer(f"method {name}", method.parts), *layers)
+        with blaming(f"method {name}"):
+            losses = only_losses(method.parts)
+        bases[name] = resolve(read_recipe(method.recipe), Layer(f"method {name}", {**method.parts, **losses}), *layers)
     spaces = {name: searched(settings) for name, settings in bases.items()}
     for option, values in search.items():
         _search_too(option, values, bases, spaces, f"{given.suggest('search')} {option}")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pspns.components import find_part, part_name, part_names
-from pspns.errors import SettingsError, unknown_name
+from pspns.errors import SettingsError, blaming, unknown_name
 from pspns.recipes import recipe_names
 from pspns.search_space import EVERY_METHOD, Space
 from pspns.settings import PART_SECTIONS, Settings
 
 BASE_RECIPE = "plain"
-METHOD_SECTIONS = ("negatives",)
+METHOD_SECTIONS = ("negatives", "denoiser")
 """The sections whose part a method may name beside its recipe."""
-SEARCHABLE_SECTIONS = ("positives", "weighting", "negatives", "model", "start", "training")
+SEARCHABLE_SECTIONS = ("positives", "weighting", "negatives", "denoiser", "model", "start", "training")
 """All others say what is judged and how, which a search must not choose."""
 BUDGET = ("training.steps", "training.max_steps", "training.evaluate_every", "training.patience")
 """How long a trial may train: the same for all, and so not searched either."""
@@ -51,21 +51,25 @@ def file_stem(method: str) -> str:
 def read_method(text: str) -> Method:
     """Names joined by `+`, each of a recipe or of a part; without a recipe it is plain training.
 
-    A part of negatives may live outside this package, as `my_module:MyNegatives`.
+    A part may live outside this package, as `my_module:MyNegatives` or `denoiser=my_module:MyDenoiser`.
 
     >>> read_method("paper+uniform")
     Method(recipe='paper', parts={'negatives': 'uniform'})
     """
     homes = {"recipe": recipe_names()} | {section: part_names(PART_SECTIONS[section]) for section in METHOD_SECTIONS}
     chosen: dict[str, str] = {}
-    for name in text.split("+"):
-        found = ["negatives"] if ":" in name else [home for home, names in homes.items() if name in names]
+    for word in text.split("+"):
+        section, _, name = word.rpartition("=")
+        if ":" in name:
+            found = [home for home in METHOD_SECTIONS if home == (section or "negatives")]
+        else:
+            found = [home for home, names in homes.items() if name in names and section in ("", home)]
         if not found:
             known = [known for names in homes.values() for known in names]
-            raise SettingsError(f"method '{text}': {unknown_name(' or '.join(homes), name, known)}")
+            raise SettingsError(f"method '{text}': {unknown_name(' or '.join(homes), word, known)}")
         if len(found) > 1:
             raise SettingsError(
-                f"method '{text}': '{name}' is the name of {' and of '.join(found)}; rename one of them"
+                f"method '{text}': '{name}' is the name of {' and of '.join(found)}; say which, as in {found[0]}={name}"
             )
         (home,) = found
         if home in chosen:
@@ -74,6 +78,22 @@ def read_method(text: str) -> Method:
             )
         chosen[home] = name
     return Method(chosen.pop("recipe", BASE_RECIPE), chosen)
+
+
+def only_losses(parts: Mapping[str, str]) -> dict[str, str]:
+    """The loss that a method's parts need, as options, for parts that know but one: nobody has to say so for them.
+
+    >>> only_losses({"denoiser": "deca"}), only_losses({"denoiser": "r-ce"})
+    ({'training.loss': 'bce'}, {})
+    """
+    found = {}
+    for section, name in parts.items():
+        with blaming(section):
+            losses = getattr(find_part(PART_SECTIONS[section], name), "losses", ())
+        # Of a part whose settings decide, this is a property.
+        if isinstance(losses, tuple) and len(losses) == 1:
+            found["training.loss"] = losses[0]
+    return found
 
 
 def searched(settings: Settings) -> Space:

@@ -103,6 +103,23 @@ class TestTuning:
         result = json.loads((tmp_path / "run" / "result.json").read_text())
         assert result["valid"]["recall@5"]["mean"] == trial["value"]
 
+    def test_denoisers_with_their_losses(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
+        out = tmp_path / "tuned"
+        done = command(*words(clicks_file, out, methods="plain+deca,t-ce+paper", trials=1))
+        assert done.code == 0, done.err
+        for method, loss in (("plain+deca", "bce"), ("t-ce+paper", "bpr")):
+            trial = json.loads((out / "trials" / f"{method}-001.json").read_text())
+            assert trial["failed"] is None
+            assert trial["settings"]["training"]["loss"] == loss
+            denoiser = method.removeprefix("plain+").partition("+")[0]
+            assert trial["settings"]["denoiser"]["name"] == denoiser
+            assert any(name.startswith("denoiser.") for name in trial["values"])
+            run = tmp_path / f"run-{denoiser}"
+            trained = command("train", "--config", out / "best" / f"{method}.toml", "--no-baselines", "--out", run)
+            assert trained.code == 0, trained.err
+            result = json.loads((run / "result.json").read_text())
+            assert result["valid"]["recall@5"]["mean"] == trial["value"]
+
     def test_more_trials(self, command: Cli, clicks_file: Path, tmp_path: Path) -> None:
         outs = tmp_path / "whole", tmp_path / "grown"
         for out, trials in zip(outs, (4, 2), strict=True):
@@ -193,7 +210,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("more", "complaint"),
         [
-            (("--methods", "plan"), "no recipe or negatives named 'plan'; available: "),
+            (("--methods", "plan"), "no recipe or negatives or denoiser named 'plan'; available: "),
             (("--methods", "plain,plain"), "method plain is given twice"),
             (("--methods", "plain,uniform"), "methods plain and uniform are the same; leave one out"),
             (("--methods", "plain,,paper"), "named ''"),
@@ -203,6 +220,13 @@ class TestRefusals:
             (("--training.learning-rate=0.1",), "--training.learning-rate is searched for method plain"),
             (("--copies", 3), "--copies is a setting of positives"),
             (("--negatives", "uniform"), "--negatives is what methods differ in; name it among the methods"),
+            (("--denoiser", "dcf"), "--denoiser is what methods differ in; name it among the methods"),
+            (("--drop-rate", 0.1), "--drop-rate is a setting that not every method has; say with --search drop-rate=…"),
+            (("--alpha", 1), "--alpha is a setting that not every method has"),
+            (("--methods", "plain,none"), "methods plain and none are the same; leave one out"),
+            (("--methods", "deca", "--loss", "bpr"), "loss must be bce with [denoiser] deca as it is set, got bpr"),
+            (("--methods", "deca+mixgcf"), "[denoiser] deca needs negatives that are items"),
+            (("--select-by", "valid-loss"), "select_by = valid-loss cannot choose between trials"),
             (
                 ("--candidates", 3),
                 "--candidates is a setting that not every method has; say with --search candidates=…",
@@ -215,6 +239,10 @@ class TestRefusals:
             ),
             (("--methods", "paper + dns,paper+dns"), "method paper+dns is given twice"),
             (("--methods", "mine:Mine"), "method mine:Mine: negatives: cannot import negatives 'mine:Mine': No module"),
+            (
+                ("--methods", "denoiser=mine:Mine"),
+                "method denoiser=mine:Mine: denoiser: cannot import denoisers 'mine:Mine': No module",
+            ),
             (("--batch-sise", 5), "did you mean '--batch-size'?"),
             (("--recipe", "paper"), "no option named '--recipe'"),
             (("--search", "l3=1"), "search l3: no method has such a setting"),

@@ -6,7 +6,9 @@ import pytest
 
 from pspns.components import find_part, part_names
 from pspns.errors import SettingsError
+from pspns.method_options import resolve_methods
 from pspns.models.mf import MatrixFactorisation
+from pspns.options import Layer
 from pspns.positives.agreement import AgreementPositives
 from pspns.positives.psp import PspPositives
 from pspns.recipes import recipe_names
@@ -18,6 +20,7 @@ from pspns.tuning.methods import (
     Method,
     file_stem,
     method_names,
+    only_losses,
     read_method,
     searchable,
     searched,
@@ -37,6 +40,16 @@ class TestNames:
         assert read_method(name) == Method("plain", {"negatives": name})
         assert read_method(f"paper+{name}") == read_method(f"{name}+paper") == Method("paper", {"negatives": name})
 
+    @pytest.mark.parametrize("name", part_names("denoisers"))
+    def test_denoisers_alone_with_a_recipe_and_with_negatives(self, name):
+        assert read_method(name) == Method("plain", {"denoiser": name})
+        assert read_method(f"{name}+paper+dns") == Method("paper", {"denoiser": name, "negatives": "dns"})
+
+    def test_no_name_has_two_meanings(self):
+        sections = [part_names(PART_SECTIONS[section]) for section in methods.METHOD_SECTIONS]
+        names = [*recipe_names(), *(name for section in sections for name in section)]
+        assert len(names) == len(set(names)), "rename a part, or methods must say section=name"
+
     def test_blanks_and_one_text_for_several(self):
         names = ["plain", "paper+dns"]
         assert method_names("plain, paper + dns ") == method_names([" plain", "paper +dns"]) == names
@@ -47,6 +60,12 @@ class TestNames:
     def test_a_part_from_elsewhere(self):
         """`pspns train --negatives my_module:MyNegatives` can be tuned too."""
         assert read_method("mine.too:Mine+paper") == Method("paper", {"negatives": "mine.too:Mine"})
+        assert read_method("negatives=mine:Mine") == read_method("mine:Mine")
+        found = read_method("paper+dns+denoiser=mine:Mine")
+        assert found == Method("paper", {"negatives": "dns", "denoiser": "mine:Mine"})
+        for text in ("weighting=mine:Mine", "recipe=mine:Mine", "denoiser=dns"):
+            with pytest.raises(SettingsError, match=f"no recipe or negatives or denoiser named '{text}'"):
+                read_method(text)
         assert file_stem("paper+mine.too:Mine") == "paper+mine.too.Mine"
         with pytest.raises(SettingsError, match=r"has two of negatives, dns and mine:Mine; name one of .*uniform"):
             read_method("dns+mine:Mine")
@@ -58,7 +77,10 @@ class TestNames:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("papr", r"method 'papr': no recipe or negatives named 'papr'; available: .*did you mean 'paper'"),
+            (
+                "papr",
+                r"method 'papr': no recipe or negatives or denoiser named 'papr'; available: .*did you mean 'paper'",
+            ),
             ("plain+", "named ''; available: .*plain"),
             ("plain+paper", r"method 'plain\+paper' has two of recipe, plain and paper; name one of .*recommended"),
             ("uniform+uniform", "has two of negatives, uniform and uniform"),
@@ -71,8 +93,9 @@ class TestNames:
     def test_a_name_with_two_meanings(self, monkeypatch):
         monkeypatch.setattr(methods, "METHOD_SECTIONS", ("weighting", "split"))
         monkeypatch.setattr(methods, "part_names", lambda kind: ["none"])
-        with pytest.raises(SettingsError, match="'none' is the name of weighting and of split"):
+        with pytest.raises(SettingsError, match="'none' is the name of weighting and of split; say .* weighting=none"):
             read_method("plain+none")
+        assert read_method("plain+split=none") == Method("plain", {"split": "none"})
 
 
 class TestWhatIsSearched:
@@ -96,6 +119,38 @@ class TestWhatIsSearched:
                 for value in values.examples:
                     assert getattr(part(**{key: value}), key) == value
             assert "search" not in {field.name for field in dataclasses.fields(part)}
+
+
+class TestLosses:
+    """A method is a name, so what its part cannot do without has to come with it."""
+
+    @pytest.mark.parametrize("name", part_names("denoisers"))
+    def test_every_denoiser_trains_with_what_comes_with_it(self, name):
+        bases, _ = resolve_methods(name, Layer("here", {}), None, {})
+        part = find_part("denoisers", name)
+        losses = getattr(part, "losses", ("bpr",))
+        assert bases[name].denoiser == part()
+        assert bases[name].training.loss == ("bpr" if "bpr" in losses else losses[0])
+
+    def test_what_is_said_for_all_wins_and_is_refused_where_it_cannot_be(self):
+        bases, _ = resolve_methods("plain,t-ce,deca", Layer("here", {"loss": "bce"}), None, {})
+        assert {settings.training.loss for settings in bases.values()} == {"bce"}
+        with pytest.raises(SettingsError, match=r"loss must be bce with \[denoiser\] deca as it is set, got bpr"):
+            resolve_methods("plain,deca", Layer("here", {"loss": "bpr"}), None, {})
+
+    def test_parts_that_know_both_or_whose_settings_decide_bring_none(self):
+        assert only_losses({"denoiser": "deca-p", "negatives": "dns-m-n"}) == {"training.loss": "bce"}
+        assert only_losses({"denoiser": "pld"}) == {"training.loss": "bpr"}
+        assert only_losses({"denoiser": "t-ce", "negatives": "dns-m-n"}) == {}
+
+
+def test_what_a_denoiser_says_of_itself_is_searched():
+    bases, spaces = resolve_methods("dcf,plain", Layer("here", {}), None, {"drop-rate": [0.1, 0.3]})
+    assert spaces["plain"].keys() == EVERY_METHOD.keys()
+    own = find_part("denoisers", "dcf").search
+    assert {name.removeprefix("denoiser.") for name in spaces["dcf"]} == {*own, *EVERY_METHOD}
+    assert spaces["dcf"]["denoiser.drop_rate"] == Choices((0.1, 0.3)) != own["drop_rate"]
+    assert "denoiser.relabel_epochs" in searchable(bases["dcf"])
 
 
 def test_values_go_where_they_belong():
