@@ -168,9 +168,19 @@ def resolve_for_build(layers: Sequence[Layer], asked: Layer) -> Settings:
     return settings
 
 
+def check_no_noise(settings: Settings) -> None:
+    """Noise is for measuring what a training makes of it; pairs for another trainer would only be wrong."""
+    if settings.data.noise:
+        raise SettingsError(
+            f"noise is added for `pspns train` alone, not to what positives are built from, got "
+            f"{settings.data.noise:g}; leave [data] noise out"
+        )
+
+
 def split_for_build(data: Interactions | GivenSplit, settings: Settings) -> Split:
     """A folder's parts as they are; of anything else every row is train."""
     protocol = find_protocol(settings.run.protocol)
+    check_no_noise(settings)
     if settings.split is not None:
         raise SettingsError(
             "positives are built from every row of a file and from the train part of a folder, never from a split made "
@@ -232,5 +242,6 @@ def evaluate(model: Recommender, k: int | Sequence[int] | str | None = None) -> 
     )
     found = describe_run(run_again)
     found["settings"] = {**before["settings"], "evaluation": found["settings"]["evaluation"]}
-    found["data"] = before["data"]
+    # Of what was added to train and what a denoiser did, only the run's own record tells.
+    found |= {section: before[section] for section in ("data", "noise", "denoiser") if section in before}
     return found

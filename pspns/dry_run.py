@@ -78,6 +78,7 @@ class Estimate:
     n_users: int
     n_items: int
     n_train: int  # pairs
+    n_noise: int  # of them false, added at random
     n_replicas: int
     n_parameters: int | None  # of all replicas; unset for a model without a training loop
     bytes_by_stage: dict[str, int]  # what a run needs at once, on the device; after a refusal, what is known of it
@@ -99,6 +100,8 @@ class Estimate:
     def words(self) -> list[str]:
         """A few lines for the terminal."""
         size = f"{self.n_users:,} users, {self.n_items:,} items, {self.n_train:,} train pairs"
+        if self.n_noise:
+            size += f", {self.n_noise:,} of them noise"
         if self.n_parameters is not None:
             size += f"; {self.n_parameters:,} parameters of {self.model} in {_counted(self.n_replicas, 'replica')}"
         return [size, *self._pace_words(), *self._memory_words()]
@@ -177,6 +180,7 @@ def estimate(
         n_users=split.n_users,
         n_items=split.n_items,
         n_train=len(split.train),
+        n_noise=len(split.noise),
         n_replicas=len(settings.run.seeds),
         budget=memory.limit,
         peak_bytes=_peak_bytes(device),

@@ -34,8 +34,12 @@ TENSORS = "model.safetensors"
 PAIRS = "pairs.safetensors"
 USERS, ITEMS = "users.parquet", "items.parquet"
 RECORD = "result.json"  # of the run, in the folder above
+NOISE = "noise.parquet"  # there, too, if train has noise
+PAIR_WEIGHTS = "pair-weights.parquet"  # if a denoiser gave some
 PARTS = ("train", "valid", "test", "positives")
-PAIR_TENSORS = [f"{part}_{side}" for part in PARTS for side in ("users", "items")]
+SIDES = ("users", "items")
+PAIR_TENSORS = [f"{part}_{side}" for part in PARTS for side in SIDES]
+NOISE_TENSORS = [f"noise_{side}" for side in SIDES]  # only where there is noise
 
 BLANK = "0" * 64  # what the manifest's own checksum is computed over in its place
 MANIFEST_LIMIT = 1_000_000  # bytes; those that are written here have about a thousand
@@ -48,22 +52,26 @@ SHORT.maxstring, SHORT.maxother = 60, 60
 
 
 def write_model(run: Run, folder: Path, served_replica: int) -> None:
-    """The scorer of every replica, the split it was trained on, and who and what the numbers stand for."""
+    """The scorer of every replica, the split it was trained on, and who and what the numbers stand for.
+
+    The last of a run's files: it seals the others.
+    """
     folder.mkdir()
     split = run.split
     tensors = {name: tensor.contiguous().cpu() for name, tensor in run.model.fitted.scorer.tensors().items()}
     save_file(tensors, folder / TENSORS)
     parts = dict(zip(PARTS, (split.train, split.valid, split.test, run.positives), strict=True))
+    if len(split.noise):
+        parts["noise"] = split.noise
     # Cloned: train and positives may be the same arrays, and safetensors refuses to write shared memory.
-    sides = [getattr(parts[part], side) for part in PARTS for side in ("users", "items")]
-    save_file(
-        {name: torch.from_numpy(side).clone() for name, side in zip(PAIR_TENSORS, sides, strict=True)}, folder / PAIRS
-    )
+    sides = {f"{part}_{side}": getattr(parts[part], side) for part in parts for side in SIDES}
+    save_file({name: torch.from_numpy(side).clone() for name, side in sides.items()}, folder / PAIRS)
     for name, ids in ((USERS, split.user_ids), (ITEMS, split.item_ids)):
         id_column(ids).to_frame("id").write_parquet(folder / name)
     for name in (TENSORS, PAIRS):
         # safetensors lets only the owner read; who may is for the folder and the umask to say.
         (folder / name).chmod((folder / USERS).stat().st_mode)
+    sealed = [*_sealed(folder), *filter(Path.exists, _sealed_if_there(folder))]
     manifest = {
         "format": FORMAT,
         "model": run.model.name,
@@ -73,7 +81,7 @@ def write_model(run: Run, folder: Path, served_replica: int) -> None:
         "made_by": split.made_by,
         "seeds": list(run.settings.run.seeds),
         "served_replica": served_replica,
-        "sha256": {path.name: _sha256(path) for path in _sealed(folder)} | {MANIFEST: BLANK},
+        "sha256": {path.name: _sha256(path) for path in sealed} | {MANIFEST: BLANK},
     }
     write_json(folder / MANIFEST, manifest)
     content = (folder / MANIFEST).read_bytes()
@@ -99,6 +107,11 @@ def _sealed(folder: Path) -> list[Path]:
     return [*(folder / name for name in (TENSORS, PAIRS, USERS, ITEMS)), folder.parent / RECORD]
 
 
+def _sealed_if_there(folder: Path) -> list[Path]:
+    """Those that not every run writes."""
+    return [folder.parent / name for name in (NOISE, PAIR_WEIGHTS)]
+
+
 def _read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, once it and every other file is what it says."""
     path = folder / MANIFEST
@@ -115,14 +128,16 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             raise DataError(f"{path}: {key} is {SHORT.repr(manifest.get(key))}, expected {kind.__name__}")
     checksums = manifest.get("sha256")
     names = [*(file.name for file in _sealed(folder)), MANIFEST]
+    more = {file.name: file for file in _sealed_if_there(folder)}
     if (
         not isinstance(checksums, dict)
-        or set(checksums) != set(names)
+        or not set(names) <= set(checksums) <= {*names, *more}
         or not all(map(_is_checksum, checksums.values()))
     ):
-        raise DataError(f"{path}: expected checksums of {', '.join(names)}, and of nothing else")
+        raise DataError(f"{path}: expected checksums of {', '.join(names)}, and of nothing else but {', '.join(more)}")
+    files = [*_sealed(folder), *(file for name, file in more.items() if name in checksums)]
     own = content.replace(checksums[MANIFEST].encode(), BLANK.encode())
-    found = {path: hashlib.sha256(own).hexdigest()} | {file: _sha256(file) for file in _sealed(folder)}
+    found = {path: hashlib.sha256(own).hexdigest()} | {file: _sha256(file) for file in files}
     for file, checksum in found.items():
         if checksum != checksums[file.name]:
             raise DataError(f"{file}: was changed or damaged since it was written; train again or restore it")
@@ -155,7 +170,7 @@ def _is_checksum(value: Any) -> bool:
 
 def _read_split(folder: Path, manifest: dict[str, Any]) -> tuple[Split, Pairs]:
     tensors = _load_tensors(folder / PAIRS, "cpu")
-    if set(tensors) != set(PAIR_TENSORS):
+    if set(tensors) - set(NOISE_TENSORS) != set(PAIR_TENSORS) or len(set(tensors) & set(NOISE_TENSORS)) == 1:
         raise DataError(f"{folder / PAIRS}: expected {', '.join(PAIR_TENSORS)}, got {SHORT.repr(sorted(tensors))}")
     user_ids, item_ids = _read_ids(folder / USERS), _read_ids(folder / ITEMS)
     train, valid, test, positives = (_read_pairs(folder / PAIRS, tensors, part, user_ids, item_ids) for part in PARTS)
@@ -164,6 +179,9 @@ def _read_split(folder: Path, manifest: dict[str, Any]) -> tuple[Split, Pairs]:
         n_found = int(places.max(initial=-1)) + 1
         if manifest[key] != n_found or n_found == 0:
             raise DataError(f"{folder / MANIFEST}: {key} is {manifest[key]}, but train has {n_found}")
+    noise = Pairs.none()
+    if NOISE_TENSORS[0] in tensors:
+        noise = _read_pairs(folder / PAIRS, tensors, "noise", user_ids, item_ids)
     split = Split(
         train,
         valid,
@@ -173,7 +191,10 @@ def _read_split(folder: Path, manifest: dict[str, Any]) -> tuple[Split, Pairs]:
         user_ids=user_ids,
         item_ids=item_ids,
         made_by=manifest["made_by"],
+        noise=noise,
     )
+    if len(split.clean_train) + len(split.noise) != len(train):
+        raise DataError(f"{folder / PAIRS}: noise holds pairs that train does not")
     return split, positives
 
 

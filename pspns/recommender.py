@@ -107,7 +107,9 @@ class Recommender:
     def _left_out(self, exclude: str) -> ItemSets:
         if exclude not in self._known:
             split = self.split
-            parts = {"all": (split.train, split.valid, split.test), "train": (split.train,), "none": ()}[exclude]
+            # What they really have: an item that was only made up for them may be offered.
+            train = split.clean_train
+            parts = {"all": (train, split.valid, split.test), "train": (train,), "none": ()}[exclude]
             self._known[exclude] = ItemSets(len(split.user_ids), split.n_items, *parts, device=self.device)
         return self._known[exclude]
 

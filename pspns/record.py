@@ -11,10 +11,13 @@ import scipy
 import torch
 
 import pspns
+from pspns.components import part_name
 from pspns.data.interactions import Ints
+from pspns.data.noise import describe_noise
 from pspns.data.split import Split
 from pspns.evaluation.groups import deciles, least_active
 from pspns.evaluation.ranking import FullRanking, Ranked, mean_in_shards
+from pspns.evaluation.selection import is_lower_better
 from pspns.run import Judged, Run
 from pspns.sorted_keys import are_in
 from pspns.spectral import EXACT_UP_TO, OVERSAMPLING, POWER_PASSES
@@ -35,15 +38,13 @@ def describe_run(run: Run) -> dict[str, Any]:
         },
         "model": run.model.name,
         "data": describe_data(split, run.settings.data.source),
-        "evaluated": {
-            part: _who(ranking, split.n_users)
-            for part, ranking in (("valid", run.rankings.valid), ("test", run.rankings.test))
-            if ranking
-        },
+        "noise": describe_noise(split, run.settings.data.noise),
+        "evaluated": _evaluated(run),
         "positives": run.positives_facts,
         "seeds": list(run.settings.run.seeds),
         "served_replica": served_replica(chooser, run.settings.evaluation.select_by),
         **_figures(run.model),
+        "denoiser": _denoiser(run),
         "groups": _groups(run),
         "baselines": {judged.name: _figures(judged) for judged in run.baselines},
         "baselines_left_out": run.left_out,
@@ -95,7 +96,9 @@ def describe_machine(device: torch.device) -> dict[str, Any]:
 def served_replica(chooser: Sequence[Ranked], select_by: str) -> int:
     """The replica that was best on the part that chooses; the first where nothing chooses."""
     values = [ranked.overall[select_by] for ranked in chooser]
-    return int(np.argmax(values)) if values else 0
+    if not values:
+        return 0
+    return int(np.argmin(values) if is_lower_better(select_by) else np.argmax(values))
 
 
 def summarise(ranked: Sequence[Ranked]) -> dict[str, Any]:
@@ -122,6 +125,32 @@ def _figures(judged: Judged) -> dict[str, Any]:
     }
 
 
+def _denoiser(run: Run) -> dict[str, Any]:
+    """Which one it was, and for each seed the mean weight it left to pairs: all of them, and true and false ones where
+    noise tells them apart. Empty where it left all of them as they are."""
+    fitted = run.model.fitted
+    looks = {look.step: look.kept for look in fitted.history}
+
+    def kept_at(steps: Sequence[int]) -> list[dict[str, float]]:
+        seeds = run.settings.run.seeds[: len(steps)]  # none without a training loop
+        return [looks.get(step, {}).get(seed, {}) for seed, step in zip(seeds, steps, strict=True)]
+
+    return {
+        "name": part_name("denoisers", run.settings.denoiser),
+        "kept_at_last_step": kept_at(fitted.steps),
+        "kept_at_best_step": kept_at(fitted.best_steps),
+    }
+
+
+def _evaluated(run: Run) -> dict[str, dict[str, int]]:
+    """Whom each part judges and, if something is chosen by it, which pairs the validation loss is of."""
+    rankings = {"valid": run.rankings.valid, "test": run.rankings.test}
+    found = {part: _who(ranking, run.split.n_users) for part, ranking in rankings.items() if ranking}
+    if loss := run.rankings.valid_loss:
+        found["valid"] |= {"pairs_of_loss": len(loss.pairs), "pairs_left_out_of_loss": loss.n_left_out}
+    return found
+
+
 def _who(ranking: FullRanking, n_users: int) -> dict[str, int]:
     return {
         "users": len(ranking.users),
@@ -135,7 +164,7 @@ def _groups(run: Run) -> dict[str, Any]:
     ranking = run.rankings.test
     if ranking is None:
         return {}
-    train_counts = np.bincount(run.split.train.users, minlength=run.split.n_users)
+    train_counts = np.bincount(run.split.clean_train.users, minlength=run.split.n_users)
     n_inactive = run.settings.evaluation.inactive
     members = {}
     if 0 < n_inactive < run.split.n_users:

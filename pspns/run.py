@@ -16,11 +16,13 @@ import torch
 from pspns.components import find_part, part_name
 from pspns.data.carve import carve_validation
 from pspns.data.interactions import Interactions
+from pspns.data.noise import add_noise, describe_noise, noise_words
 from pspns.data.split import GivenSplit, Pairs, Part, Split
 from pspns.data.splits.random import RandomSplit
 from pspns.errors import DataError, SettingsError
 from pspns.evaluation.protocol import Known, Protocol, find_protocol
 from pspns.evaluation.ranking import FullRanking, Ranked
+from pspns.evaluation.validation_loss import ValidationLoss
 from pspns.global_svd import GlobalSvd
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget, MemoryBudgetError, named_when_it_runs_out
@@ -57,6 +59,7 @@ class Rankings:
     valid: FullRanking | None
     test: FullRanking | None
     test_other_masks: dict[str, FullRanking]
+    valid_loss: ValidationLoss | None = None  # unset: nothing is chosen by it
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,8 @@ def run_together(
     with _timed(seconds, "split"):
         split = make_split(data, settings, find_protocol(settings.run.protocol))
     say(_split_words(split))
+    if settings.data.noise:
+        say(f"noise: {noise_words(describe_noise(split, settings.data.noise))}")
     with _timed(seconds, "positives"):
         prepared = _prepare_all(split, members, memory, say, judge_test=judge_test)
         _check_graphs(prepared)
@@ -273,7 +278,8 @@ def _judge_beside_baselines(
 
 
 def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Protocol) -> Split:
-    """The parts as given, or as `[split]` says; validation is carved from train, never from test."""
+    """The parts as given, or as `[split]` says, with noise in train if asked for; validation is carved from train,
+    never from test."""
     rng = host_stream(settings.run.data_seed, "split")
     if isinstance(data, GivenSplit) and settings.split is None:
         given = data
@@ -288,7 +294,9 @@ def make_split(data: Interactions | GivenSplit, settings: Settings, protocol: Pr
     if not protocol.needs_validation and (parts == Part.VALID).any():
         parts = np.where(parts == Part.VALID, np.int8(Part.TRAIN), parts)
         made_by += "; validation joined to train, as best-on-test uses none"
-    return Split.from_parts(interactions, parts, made_by)
+    split = Split.from_parts(interactions, parts, made_by)
+    noise = settings.data.noise
+    return add_noise(split, noise, host_stream(settings.run.data_seed, "noise")) if noise else split
 
 
 def build_world(split: Split, settings: Settings, protocol: Protocol, memory: MemoryBudget) -> World:
@@ -309,8 +317,9 @@ def build_world(split: Split, settings: Settings, protocol: Protocol, memory: Me
         n_dropped=len(built) - len(positives),
         user_weights=settings.weighting.weights(n_pairs),
         rejected=ItemSets(
-            split.n_users, split.n_items, *protocol.reject.pairs(split, positives.as_pairs()), device=memory.device
+            split.n_users, split.n_items, *protocol.reject.to_reject(split, positives.as_pairs()), device=memory.device
         ),
+        is_false=split.are_noise(positives.as_pairs()) if len(split.noise) else None,
     )
 
 
@@ -335,18 +344,21 @@ def prepare_rankings(
     def ranking(part: Any, mask: Known) -> FullRanking | None:
         if len(part) == 0:
             return None
-        known = mask.pairs(split, positives)
+        known = mask.to_mask(split, positives)
         return FullRanking(part, known, counts, split.n_users, settings.evaluation.cutoffs, memory)
 
-    valid = ranking(split.valid, protocol.mask_valid)
+    valid, valid_loss = ranking(split.valid, protocol.mask_valid), None
+    if valid and settings.evaluation.selects_by_loss:
+        valid_loss = ValidationLoss(split, settings.run.data_seed, settings.evaluation.loss_trim, memory)
     if not judge_test:
-        return Rankings(valid=valid, test=None, test_other_masks={})
+        return Rankings(valid=valid, test=None, test_other_masks={}, valid_loss=valid_loss)
     others = {Known.TRAIN} - {protocol.mask_test}
     other_masks = {str(mask): ranking(split.test, mask) for mask in others}
     return Rankings(
         valid=valid,
         test=ranking(split.test, protocol.mask_test),
         test_other_masks={mask: found for mask, found in other_masks.items() if found is not None},
+        valid_loss=valid_loss,
     )
 
 
@@ -355,7 +367,7 @@ def judge(name: str, fitted: Fitted, rankings: Rankings) -> Judged:
     return Judged(
         name=name,
         fitted=fitted,
-        valid=_all_replicas(rankings.valid, fitted.scorer),
+        valid=_all_replicas(rankings.valid, fitted.scorer, rankings.valid_loss),
         test=_all_replicas(rankings.test, fitted.scorer),
         test_other_masks={
             mask: _all_replicas(ranking, fitted.scorer) for mask, ranking in rankings.test_other_masks.items()
@@ -385,11 +397,23 @@ def validator(rankings: Rankings, protocol: Protocol) -> Validate | None:
     chooser = rankings.valid if protocol.select_on == "valid" else rankings.test
     if chooser is None:
         return None
-    return lambda scorer, replica: chooser.judge(scorer, replica).overall
+    return lambda scorer, replica: _ranked(chooser, scorer, replica, rankings.valid_loss).overall
 
 
-def _all_replicas(ranking: FullRanking | None, scorer: Scorer) -> list[Ranked]:
-    return [ranking.judge(scorer, replica) for replica in range(scorer.n_replicas)] if ranking else []
+def _all_replicas(
+    ranking: FullRanking | None, scorer: Scorer, valid_loss: ValidationLoss | None = None
+) -> list[Ranked]:
+    if ranking is None:
+        return []
+    return [_ranked(ranking, scorer, replica, valid_loss) for replica in range(scorer.n_replicas)]
+
+
+def _ranked(ranking: FullRanking, scorer: Scorer, replica: int, valid_loss: ValidationLoss | None) -> Ranked:
+    """How good the lists are and, if asked for, what the validation loss is."""
+    found = ranking.judge(scorer, replica)
+    if valid_loss is None:
+        return found
+    return dataclasses.replace(found, overall=found.overall | valid_loss.of(scorer, replica))
 
 
 def _split_words(split: Split) -> str:

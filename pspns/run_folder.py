@@ -18,10 +18,11 @@ import pyarrow as pa
 import torch
 from safetensors import SafetensorError
 
+from pspns.data.split import Pairs
 from pspns.errors import DataError, PspnsError, SettingsError
 from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.json_files import read_json, write_json
-from pspns.model_files import id_column, read_model, write_model
+from pspns.model_files import NOISE, PAIR_WEIGHTS, id_column, read_model, write_model
 from pspns.new_folder import FolderKind, new_folder
 from pspns.parquet_files import read_table, write_table
 from pspns.recommender import Recommender
@@ -33,7 +34,7 @@ RESULT = "result.json"
 METRICS = "metrics.jsonl"
 PER_USER = "per_user.parquet"
 MODEL = "model"
-RUN = FolderKind("run", RESULT, frozenset({METRICS, PER_USER, MODEL}))
+RUN = FolderKind("run", RESULT, frozenset({METRICS, PER_USER, NOISE, PAIR_WEIGHTS, MODEL}))
 RESULT_KINDS: dict[str, type] = {
     "protocol": dict,
     "model": str,
@@ -105,6 +106,10 @@ def write_run(run: Run, folder: Path) -> None:
         write_json(folder / RESULT, result)
         _write_history(run, folder / METRICS)
         write_table(_per_user_frame(run).to_arrow(), folder / PER_USER)
+        if len(run.split.noise):
+            write_table(_pair_frame(run, run.split.noise).to_arrow(), folder / NOISE)
+        if run.model.fitted.pair_weights:
+            write_table(_pair_weights_frame(run).to_arrow(), folder / PAIR_WEIGHTS)
         write_model(run, folder / MODEL, result["served_replica"])
     except (OSError, SafetensorError, pl.exceptions.PolarsError, pa.ArrowException) as error:
         raise PspnsError(f"cannot write the files of the run: {error}") from error
@@ -153,6 +158,23 @@ def open_model(folder: str | Path, device: torch.device | str = "cpu") -> Recomm
     return Recommender(scorer, replica, split, result, positives)
 
 
+def _pair_frame(run: Run, pairs: Pairs) -> pl.DataFrame:
+    split = run.split
+    return pl.DataFrame(
+        {"user": id_column(split.user_ids[pairs.users]), "item": id_column(split.item_ids[pairs.items])}
+    )
+
+
+def _pair_weights_frame(run: Run) -> pl.DataFrame:
+    """One row for each pair of the loss: what the denoiser left of it, and whether it is false where that is known."""
+    weights = {
+        f"weight_seed_{seed}": own.astype(np.float32)
+        for seed, own in zip(run.settings.run.seeds, run.model.fitted.pair_weights, strict=True)
+    }
+    known = {"is_false": run.split.are_noise(run.positives)} if len(run.split.noise) else {}
+    return _pair_frame(run, run.positives).with_columns(**weights, **known)
+
+
 def _per_user_frame(run: Run) -> pl.DataFrame:
     """One row for each model, seed, part, mask and user with held-out items."""
     frames = []
@@ -178,7 +200,7 @@ def _per_user_rows(
     run: Run, model: str, replica: int, part: str, mask: str, ranking: FullRanking, figures: Ranked
 ) -> pl.DataFrame:
     n_rows = len(ranking.users)
-    train_counts = np.bincount(run.split.train.users, minlength=len(run.split.user_ids))
+    train_counts = np.bincount(run.split.clean_train.users, minlength=len(run.split.user_ids))
     ids = run.split.user_ids[ranking.users]
     has_loop = bool(run.model.fitted.steps) and model == run.model.name
     return pl.DataFrame(
@@ -224,5 +246,6 @@ def _write_history(run: Run, path: Path) -> None:
                     "loss": evaluation.losses[seed],
                     "part": run.protocol.select_on,  # the one that chooses, and so was looked at
                     "metrics": {name: value for name, value in metrics.items() if math.isfinite(value)},
+                    **({"kept": evaluation.kept[seed]} if seed in evaluation.kept else {}),
                 }
                 file.write(json.dumps(line, allow_nan=False) + "\n")

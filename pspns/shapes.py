@@ -59,8 +59,12 @@ class PositivePairs:
         return PositivePairs(*(getattr(self, field.name)[kept] for field in fields(self)))
 
     def without(self, held_out: ItemSets) -> PositivePairs:
-        """These pairs less those in the given sets."""
-        return self.only(~held_out.contains(torch.from_numpy(self.users), torch.from_numpy(self.items)).numpy())
+        """These pairs less those that were constructed and are in the given sets.
+
+        A pair of train is in them only if it was added as noise, which knows nothing of what is held out.
+        """
+        is_held_out = held_out.contains(torch.from_numpy(self.users), torch.from_numpy(self.items)).numpy()
+        return self.only(self.is_observed | ~is_held_out)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ def reseal(run: Path, **changes: Any) -> None:
     path = run / "model" / "manifest.json"
     manifest = json.loads(path.read_text())
     for name in manifest["sha256"]:
-        file = run / name if name == "result.json" else run / "model" / name
+        file = run / "model" / name
+        file = file if file.exists() else run / name
         manifest["sha256"][name] = hashlib.sha256(file.read_bytes()).hexdigest() if file != path else BLANK
     write_sealed(path, {key: value for key, value in (manifest | changes).items() if value is not None})
 

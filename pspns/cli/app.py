@@ -79,8 +79,11 @@ def train(
     ] = None,
     protocol: Annotated[str | None, typer.Option(help="strict (default), published, best-on-test.")] = None,
     split: Annotated[str | None, typer.Option(help="random, per-user, leave-one-out, global-time, none.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Random false pairs for train, as a share of its own.", show_default=False)
+    ] = None,
     seeds: Annotated[str | None, typer.Option(help="One replica for each, such as 0-2 or 0,7.")] = None,
-    data_seed: Annotated[str | None, typer.Option(help="Drives the split and the SVD.")] = None,
+    data_seed: Annotated[str | None, typer.Option(help="Drives the split, the noise and the SVD.")] = None,
     steps: Annotated[str | None, typer.Option(help="Exactly this many steps, no early stopping.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings; options here win over it.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
@@ -101,6 +104,7 @@ def train(
         "negatives": negatives,
         "protocol": protocol,
         "split": split,
+        "noise": noise,
         "seeds": seeds,
         "data-seed": data_seed,
         "steps": steps,

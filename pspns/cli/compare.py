@@ -15,13 +15,15 @@ from pspns.report.words import signed
 
 
 def compare_and_show(folders: Sequence[Path], metric: str, *, as_json: bool) -> None:
-    """One table for each data set and protocol among the runs."""
+    """One table for each data set, share of noise and protocol among the runs."""
     tables = tables_of(folders)
     if as_json:
         print(json.dumps([_plain(table, metric) for table in tables], indent=2, ensure_ascii=False))
         return
     if len(tables) > 1:
-        tell(f"These runs differ in data or protocol and cannot be compared; here are {len(tables)} tables.")
+        shares = [f"{share:g}" for share in sorted({table.noise for table in tables})]
+        why = f"noise ({', '.join(shares)})" if len(shares) > 1 else "data or protocol"
+        tell(f"These runs differ in {why} and cannot be compared; here are {len(tables)} tables.")
     for table in tables:
         cutoff = int(metric.partition("@")[2]) if metric.partition("@")[2].isdigit() else 20
         best = table.ranked(metric)[0]
@@ -48,6 +50,7 @@ def _plain(table: Table, metric: str) -> dict[str, Any]:
         "protocol": table.protocol,
         "warning": table.warning,
         "data": table.data,
+        "noise": table.noise,
         "users": table.n_users,
         "rows": [
             {"label": row.label, "note": row.note, "test": row.mean, "spread": row.spread}

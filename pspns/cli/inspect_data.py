@@ -36,7 +36,7 @@ _WIDEST_BAR = 40
 
 def show_data(asked: DataSettings, *, as_json: bool) -> None:
     """Users, items, pairs, density, degree percentiles and a histogram."""
-    options = dataclasses.asdict(asked)
+    options = {name: value for name, value in dataclasses.asdict(asked).items() if name != "noise"}
     source = options.pop("source")
     data = load(source, **options)
     found = profile(data)

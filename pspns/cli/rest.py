@@ -32,7 +32,8 @@ def data_settings(source: str, arguments: Sequence[str]) -> DataSettings:
 
 
 def data_option_names() -> list[str]:
-    return [field.name for field in dataclasses.fields(DataSettings) if field.name != "source"]
+    """All but those that have their own place and those that only training has a use for."""
+    return [field.name for field in dataclasses.fields(DataSettings) if field.name not in ("source", "noise")]
 
 
 def parse_rest(arguments: Sequence[str]) -> dict[str, str]:

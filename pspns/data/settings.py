@@ -1,11 +1,12 @@
-"""What is read, and how: the settings of `[data]`, and all that looking at data needs."""
+"""What is read, and how, and what is made of it before training: the settings of `[data]`."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pspns.data.columns import ROLES
-from pspns.errors import blaming, unknown_name
+from pspns.errors import SettingsError, blaming, unknown_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +37,13 @@ class DataSettings:
     """Both at once: what is left is the k-core."""
     folder: str | None = None
     """Where data sets lie on this machine; unset: the environment variable PSPNS_DATA."""
+    noise: float = 0.0
+    """False pairs that are added to train after the split, at random, as a share of its pairs; 0: none."""
 
     def __post_init__(self) -> None:
         for role in self.columns or {}:
             if role not in ROLES:
                 with blaming("columns"):
                     raise unknown_name("column role", role, ROLES)
+        if not 0 <= self.noise < math.inf:
+            raise SettingsError(f"noise must be a finite number of at least 0, got {self.noise:g}; change [data] noise")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from scipy import sparse
 
 from pspns.data.interactions import Ids, Interactions, Ints
 from pspns.errors import DataError
+from pspns.sorted_keys import are_in
 
 
 class Part(IntEnum):
@@ -34,8 +36,16 @@ class Pairs:
         order = np.lexsort((items, users))
         return cls(users[order], items[order])
 
+    @classmethod
+    def none(cls) -> Pairs:
+        return cls(np.empty(0, np.int64), np.empty(0, np.int64))
+
     def __len__(self) -> int:
         return len(self.users)
+
+    def only(self, kept: NDArray[np.bool_]) -> Pairs:
+        """Those for which `kept` is true."""
+        return Pairs(self.users[kept], self.items[kept])
 
     def matrix(self, n_users: int, n_items: int) -> sparse.csr_array:
         """The 0/1 users × items matrix, float32; the pairs must be sorted, each there once."""
@@ -60,7 +70,7 @@ class Split:
     So `n_users`, `n_items` and every number below them depend on train alone.
     """
 
-    train: Pairs
+    train: Pairs  # noise included: all that is learned from
     valid: Pairs
     test: Pairs
     n_users: int  # users with a train pair: numbers 0 … n_users − 1
@@ -69,6 +79,8 @@ class Split:
     item_ids: Ids  # [n_items + held-out-only items]
     made_by: str  # how the parts came about, in words
     facts: tuple[str, ...] = ()
+    noise: Pairs = field(default_factory=Pairs.none)  # those of train that were made up, see pspns.data.noise
+    n_noise_missing: int = 0  # false pairs that were asked for and found no room
 
     @classmethod
     def from_parts(cls, interactions: Interactions, parts: NDArray[np.int8], made_by: str) -> Split:
@@ -81,12 +93,22 @@ class Split:
         train, valid, test = (Pairs.sorted_from(users[parts == part], items[parts == part]) for part in Part)
         return cls(train, valid, test, n_users, n_items, user_ids, item_ids, made_by, interactions.facts)
 
+    @cached_property
+    def clean_train(self) -> Pairs:
+        """What users really have: train without the noise. The same object where there is none."""
+        return self.train.only(~self.are_noise(self.train)) if len(self.noise) else self.train
+
+    def are_noise(self, pairs: Pairs) -> NDArray[np.bool_]:
+        """Which of some pairs, in whatever part, were added to train as noise."""
+        width = len(self.item_ids)
+        return are_in(pairs.users * width + pairs.items, self.noise.users * width + self.noise.items)
+
     def fingerprint(self) -> str:
-        """A sha256 of every id and every pair in every part: equal only for equal data, equally split."""
+        """A sha256 of every id and every pair in every part: equal only for equal data, equally split and noised."""
         digest = hashlib.sha256()
         for ids in (self.user_ids, self.item_ids):
             digest.update(repr(ids.tolist()).encode())
-        for pairs in (self.train, self.valid, self.test):
+        for pairs in (self.train, self.valid, self.test, *([self.noise] if len(self.noise) else [])):
             digest.update(np.int64(len(pairs)).tobytes())
             digest.update(pairs.users.astype("<i8").tobytes())
             digest.update(pairs.items.astype("<i8").tobytes())

@@ -16,15 +16,22 @@ class Known(StrEnum):
     TRAIN_VALID = "train+valid"
     TRAIN_PAIRS = "train+pairs"
 
-    def pairs(self, split: Split, positives: Pairs) -> list[Pairs]:
-        """The pairs that count as known; `positives` are those of the loss."""
+    def to_reject(self, split: Split, positives: Pairs) -> list[Pairs]:
+        """What training takes for known, noise included; `positives` are the pairs of the loss."""
+        return self._pairs(split.train, split.valid, positives)
+
+    def to_mask(self, split: Split, positives: Pairs) -> list[Pairs]:
+        """What users really have: a false pair in train must not take an item out of a ranking."""
+        return self._pairs(split.clean_train, split.valid, positives.only(~split.are_noise(positives)))
+
+    def _pairs(self, train: Pairs, valid: Pairs, positives: Pairs) -> list[Pairs]:
         match self:
             case Known.TRAIN:
-                return [split.train]
+                return [train]
             case Known.TRAIN_VALID:
-                return [split.train, split.valid]
+                return [train, valid]
             case Known.TRAIN_PAIRS:
-                return [split.train, positives]
+                return [train, positives]
 
 
 @dataclass(frozen=True)

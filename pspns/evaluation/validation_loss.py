@@ -34,7 +34,7 @@ class ValidationLoss:
 
     def __init__(self, split: Split, data_seed: int, trim: float, memory: MemoryBudget):
         valid = split.valid
-        owned = ItemSets(split.n_users, split.n_items, split.train, valid)
+        owned = ItemSets(split.n_users, split.n_items, split.clean_train, valid)
         is_known = (valid.users < split.n_users) & (valid.items < split.n_items)
         has_room = (owned.sizes < split.n_items).numpy()[np.where(is_known, valid.users, 0)]
         is_judged = is_known & has_room

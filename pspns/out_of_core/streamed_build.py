@@ -17,7 +17,7 @@ import pyarrow as pa
 import torch
 from pyarrow import parquet
 
-from pspns.api import BUILD_SECTIONS, resolve_for_build
+from pspns.api import BUILD_SECTIONS, check_no_noise, resolve_for_build
 from pspns.build_folder import RECORD, new_build_folder
 from pspns.built_positives import PAIRS, USERS
 from pspns.components import part_name, part_names
@@ -91,6 +91,7 @@ def build_to_folder(
 
 def check_settings(settings: Settings) -> None:
     """Refuse what cannot be built out of core before anything is read."""
+    check_no_noise(settings)
     protocol = find_protocol(settings.run.protocol)
     if protocol.drop_held_out:
         raise SettingsError(

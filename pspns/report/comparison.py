@@ -1,4 +1,4 @@
-"""Runs side by side: rows of figures with spread and paired differences, never across protocols or data."""
+"""Runs side by side: rows of figures with spread and paired differences, never across protocols, data or noise."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that may be compared: same data, same split, same protocol."""
+    """Rows that may be compared: same data, same split, same noise, same protocol."""
 
     protocol: str
     meaning: str
@@ -54,6 +54,7 @@ class Table:
     n_users: int  # users with held-out items
     n_cold: int  # those of them whom train does not know, and who are offered what is popular
     rows: list[Row]
+    noise: float = 0.0  # false pairs that were added to train, as a share of its pairs
 
     def metrics(self) -> list[str]:
         return list(self.rows[0].mean)
@@ -88,7 +89,7 @@ class Table:
 
 
 def tables_of(folders: Sequence[Path]) -> list[Table]:
-    """One table for each combination of data and protocol among the runs."""
+    """One table for each combination of data, noise and protocol among the runs."""
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise SettingsError("a run's folder is given twice; give each once")
     results = []
@@ -102,7 +103,7 @@ def tables_of(folders: Sequence[Path]) -> list[Table]:
     labels = _labels([(folder, result["model"]) for folder, result in zip(folders, results, strict=True)])
     groups: dict[tuple[str, str], list[tuple[Path, dict[str, Any], str]]] = {}
     for folder, result, label in zip(folders, results, labels, strict=True):
-        key = (result["data"]["fingerprint"], result["protocol"]["name"])
+        key = (result["data"]["fingerprint"], result["protocol"]["name"])  # the first tells noise, too
         groups.setdefault(key, []).append((folder, result, label))
     return [_table(members) for members in groups.values()]
 
@@ -135,7 +136,13 @@ def _table(members: list[tuple[Path, dict[str, Any], str]]) -> Table:
         n_users=first["evaluated"]["test"]["users"],
         n_cold=first["evaluated"]["test"]["users_unknown_to_train"],
         rows=[_only(row, [name for name in rows[0].mean if name in shared]) for row in rows],
+        noise=noise_share(first),
     )
+
+
+def noise_share(result: dict[str, Any]) -> float:
+    """The share of false pairs that was added to train; runs of earlier versions had none."""
+    return float(result.get("noise", {}).get("share", 0.0))
 
 
 def describe_data(data: dict[str, Any]) -> str:

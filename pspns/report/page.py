@@ -44,12 +44,18 @@ def write_page(folders: Sequence[Path], out: Path) -> None:
 def _why_apart(sections: Sequence[Section]) -> str:
     """What the sections differ in, in words; empty where there is but one."""
     protocols = sorted({section.table.protocol for section in sections})
-    n_data = len({section.data["fingerprint"] for section in sections})
+    shares = sorted({section.table.noise for section in sections})
+    # Noise changes the fingerprint: data are counted among those with the same share of it.
+    n_data = max(
+        len({section.data["fingerprint"] for section in sections if section.table.noise == share}) for share in shares
+    )
     reasons = []
     if len(protocols) > 1:
         reasons.append(f"under {len(protocols)} protocols ({', '.join(protocols)})")
     if n_data > 1:
         reasons.append(f"on {n_data} data sets or splits")
+    if len(shares) > 1:
+        reasons.append(f"after training with {len(shares)} shares of noise ({', '.join(f'{s:g}' for s in shares)})")
     return " and ".join(reasons)
 
 

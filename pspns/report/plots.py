@@ -62,6 +62,14 @@ class Curve:
     best_step: int
 
 
+@dataclass(frozen=True)
+class KeptLine:
+    """What a denoiser left to a group of pairs, for one seed."""
+
+    steps: list[int]
+    weights: list[float]  # mean over the pairs, since the look before; 1 is plain training
+
+
 def plot_differences(plot_id: str, differences: Sequence[Difference], reference: str, metric: str) -> str:
     """A dot and a 95 % interval for each model, against the reference at zero."""
     with _style(plot_id):
@@ -101,12 +109,8 @@ def plot_curves(
                     best = 100 * curve.values[curve.steps.index(curve.best_step)]
                     axes.plot(curve.best_step, best, marker, color=colour, markersize=6)
         _draw_levels(axes, levels)
-        axes.set_xlabel("step")
         axes.set_ylabel(f"{metric}, {part}, %")
-        axes.set_xlim(left=0)
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        axes.grid(axis="y")
+        _count_steps(axes)
         _legend(figure, runs)
         best_of_runs = [
             f"{label} at most {max(100 * max(curve.values) for curve in curves):.2f} %"
@@ -114,6 +118,32 @@ def plot_curves(
         ]
         said = "; ".join(best_of_runs + [f"{name} {100 * level:.2f} %" for name, level in levels.items()])
         return _svg(figure, plot_id, f"{metric} on the {part} part against training steps: {said}")
+
+
+def plot_kept(plot_id: str, kept: Mapping[str, Sequence[KeptLine]]) -> str:
+    """For each group of pairs a line, the mean over seeds, and a band from the lowest seed to the highest."""
+    with _style(plot_id):
+        figure, axes = _figure(230 + 15 * len(kept))
+        means: dict[str, list[float]] = {}
+        for (label, seeds), (colour, dash, marker) in zip(kept.items(), _looks(), strict=False):
+            found: dict[int, list[float]] = {}  # a seed that has stopped is in the mean no more
+            for line in seeds:
+                for step, weight in zip(line.steps, line.weights, strict=True):
+                    found.setdefault(step, []).append(weight)
+            steps = sorted(found)
+            means[label] = [sum(found[step]) / len(found[step]) for step in steps]
+            if len(seeds) > 1:
+                lowest, highest = ([extreme(found[step]) for step in steps] for extreme in (min, max))
+                axes.fill_between(steps, lowest, highest, color=colour, alpha=0.2, linewidth=0)
+            marks = {"marker": marker, "markersize": 4, "markevery": max(1, len(steps) // 10)}
+            axes.plot(steps, means[label], color=colour, linestyle=dash, linewidth=1.3, **marks)
+        axes.axhline(1, color=_INK, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.6)
+        axes.set_ylabel("weight kept")
+        axes.set_ylim(bottom=0)
+        _count_steps(axes)
+        _legend(figure, kept)
+        said = "; ".join(f"{label} from {values[0]:.2f} to {values[-1]:.2f}" for label, values in means.items())
+        return _svg(figure, plot_id, f"Mean weight that pairs kept, against training steps: {said}")
 
 
 def plot_activity(
@@ -150,6 +180,14 @@ def _style(plot_id: str) -> Iterator[None]:
 def _figure(height: float) -> tuple[Figure, Any]:
     figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
     return figure, figure.subplots()
+
+
+def _count_steps(axes: Any) -> None:
+    axes.set_xlabel("step")
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.grid(axis="y")
 
 
 def _looks() -> Any:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pspns.data.noise import noise_words
 from pspns.evaluation.ranking import METRICS
 from pspns.report.comparison import Difference, Row, Table, tables_of
-from pspns.report.plots import Curve, plot_activity, plot_curves, plot_differences
-from pspns.report.words import cell, title, verdict
+from pspns.report.plots import Curve, KeptLine, plot_activity, plot_curves, plot_differences, plot_kept
+from pspns.report.words import cell, choice, title, verdict
 from pspns.run_folder import read_history, read_result
 from pspns.settings_file import settings_file
 
@@ -18,6 +19,9 @@ SHOWN_UNDER_OTHER_MASKS = ("recall", "precision", "ndcg")
 PARTS = {"valid": "validation", "test": "test"}
 # The order in which a run goes through its stages.
 STAGES = ("load", "split", "positives", "training", "evaluation", "baselines")
+
+# Pairs whose weights are shown apart, where noise tells them from each other.
+KEPT = {"all": "all pairs", "true": "true pairs", "false": "false pairs"}
 
 Result = dict[str, Any]
 """The content of a run's `result.json`."""
@@ -70,6 +74,10 @@ class Section:
     differences: list[Difference]  # every other one against it, best first
     differences_plot: str
     curves_plot: str
+    kept_plot: str
+    kept: list[list[str]]  # label, group of pairs, weight at the last step, at the step that was kept
+    chosen_by: str  # what chose the steps; empty where it is what the curves show
+    noise: str  # what was added to train, in words; empty where nothing was
     activity: list[tuple[str, list[str]]]  # heading → users judged, mean train pairs, each run's value
     activity_plot: str
     stages: list[str]
@@ -90,7 +98,7 @@ class Section:
 
 
 def sections_of(folders: Sequence[Path]) -> list[Section]:
-    """One section for each combination of data and protocol among the runs, in the order given."""
+    """One section for each combination of data, noise and protocol among the runs, in the order given."""
     groups: dict[tuple[str, str], list[Path]] = {}
     for folder in folders:
         result = read_result(folder)
@@ -107,6 +115,7 @@ def _section(number: int, table: Table, folders: list[Path]) -> Section:
     differences = table.differences(metric, ranked[0]) if len(ranked) > 1 else []
     differences.sort(key=lambda found: -found.mean)
     curves = {run.label: found for run in runs if (found := _curves(run, metric))}
+    kept = {label: lines for run in runs for label, lines in _kept(run, alone=len(runs) == 1).items()}
     tenths = {run.label: [group["test"].get(metric) for group in _tenths(run.result)] for run in runs}
     train_pairs = [group["mean_train_pairs"] for group in _tenths(runs[0].result)]
     part = runs[0].result["protocol"]["select_on"]
@@ -130,6 +139,10 @@ def _section(number: int, table: Table, folders: list[Path]) -> Section:
             if curves
             else ""
         ),
+        kept_plot=plot_kept(f"kept-{number}", kept) if kept else "",
+        kept=_kept_rows(runs),
+        chosen_by=_chosen_by(runs, metric),
+        noise=noise_words(runs[0].result["noise"]) if table.noise else "",
         activity=_activity(runs, metric),
         activity_plot=plot_activity(f"activity-{number}", tenths, train_pairs, title(metric)),
         stages=sorted(timed, key=lambda stage: (STAGES.index(stage) if stage in STAGES else len(STAGES), stage)),
@@ -151,6 +164,20 @@ def _ranking_metric(table: Table, runs: list[ShownRun]) -> str:
     """The metric that chose in the first run whose metric the whole table has."""
     wanted: list[str] = [run.result["settings"]["evaluation"]["select_by"] for run in runs]
     return next((metric for metric in wanted if metric in table.metrics()), table.metrics()[0])
+
+
+def _chosen_by(runs: list[ShownRun], metric: str) -> str:
+    """What chose the steps of runs that were not told how many to take."""
+    names: dict[str, str] = {
+        run.label: run.result["settings"]["evaluation"]["select_by"]
+        for run in runs
+        if run.result["steps"] and run.result["settings"]["training"]["steps"] is None
+    }
+    if set(names.values()) <= {metric}:
+        return ""
+    if len(set(names.values())) == 1:
+        return choice(next(iter(names.values())))
+    return "; ".join(f"{choice(name)} ({label})" for label, name in names.items())
 
 
 def _left_out(table: Table, runs: list[ShownRun]) -> dict[str, str]:
@@ -218,6 +245,39 @@ def _curves(run: ShownRun, metric: str) -> list[Curve]:
             values = [line["metrics"][metric] for line in lines]
             curves.append(Curve([line["step"] for line in lines], values, best_step))
     return curves
+
+
+def _kept(run: ShownRun, *, alone: bool) -> dict[str, list[KeptLine]]:
+    """Group of pairs → a line for each seed, if a denoiser gave weights: true and false pairs, or all where no more is
+    known."""
+    if not run.result["steps"]:
+        return {}
+    seen = [line for line in read_history(run.folder) if line.get("kept")]
+    groups = [group for group in KEPT if any(group in line["kept"] for line in seen)]
+    found = {}
+    for group in groups if len(groups) == 1 else groups[1:]:
+        told = [line for line in seen if group in line["kept"]]
+        by_seed = [[line for line in told if line["seed"] == seed] for seed in run.result["seeds"]]
+        found[KEPT[group] if alone else f"{run.label}: {KEPT[group]}"] = [
+            KeptLine([line["step"] for line in lines], [line["kept"][group] for line in lines])
+            for lines in by_seed
+            if lines
+        ]
+    return found
+
+
+def _kept_rows(runs: list[ShownRun]) -> list[list[str]]:
+    """For each run with a denoiser and each group of pairs: mean over seeds, at the last step and at the kept one."""
+    rows = []
+    for run in runs:
+        # Runs of earlier versions had no denoiser.
+        last, best = (run.result.get("denoiser", {}).get(f"kept_at_{which}_step", []) for which in ("last", "best"))
+        for group, words in KEPT.items():
+            values = [[kept[group] for kept in kept_of_seeds if group in kept] for kept_of_seeds in (last, best)]
+            if any(values):
+                shown = [f"{sum(found) / len(found):.3f}" if found else "–" for found in values]
+                rows.append([run.label, words, *shown])
+    return rows
 
 
 def _levels(table: Table, runs: list[ShownRun], metric: str, part: str) -> dict[str, float]:

@@ -49,15 +49,16 @@ class KeptWeights:
         return [row[: len(world.pairs)] for row, world in zip(found, self._worlds, strict=True)]
 
     def by_truth(self) -> list[dict[str, float]]:
-        """The mean weight of true and of false pairs for each replica, if pairs are known to be false; else of all."""
+        """The mean weight of all pairs for each replica and, where false ones are known, of true and of false pairs."""
         if self._sums is None:
             return [{} for _ in self._worlds]
         sums = self._sums.double().cpu().numpy()
         found = []
         for (trained, offered), world in zip(sums.transpose(1, 0, 2), self._worlds, strict=True):
-            is_false = world.is_false
-            groups = {"all": slice(0, len(world.pairs))} if is_false is None else {"true": ~is_false, "false": is_false}
-            n = len(world.pairs)
+            n, is_false = len(world.pairs), world.is_false
+            groups = {"all": np.ones(n, dtype=bool)}
+            if is_false is not None:
+                groups |= {"true": ~is_false, "false": is_false}
             totals = {name: (trained[:n][group].sum(), offered[:n][group].sum()) for name, group in groups.items()}
             found.append({name: float(given / of) for name, (given, of) in totals.items() if of > 0})
         return found

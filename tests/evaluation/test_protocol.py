@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from toy import given_split
 
+from pspns.data.noise import add_noise
 from pspns.data.split import Pairs, Split
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import BEST_ON_TEST, PROTOCOLS, PUBLISHED, STRICT, Known, find_protocol
@@ -49,6 +50,32 @@ def test_masks_hold_what_their_names_say():
         return {(u, i) for part in parts for u, i in zip(part.users.tolist(), part.items.tolist(), strict=True)}
 
     train, valid = keys([split.train]), keys([split.valid])
-    assert keys(Known.TRAIN.pairs(split, positives)) == train
-    assert keys(Known.TRAIN_VALID.pairs(split, positives)) == train | valid
-    assert keys(Known.TRAIN_PAIRS.pairs(split, positives)) == train | keys([injected])
+    for pairs in (Known.to_mask, Known.to_reject):  # which are the same where there is no noise
+        assert keys(pairs(Known.TRAIN, split, positives)) == train
+        assert keys(pairs(Known.TRAIN_VALID, split, positives)) == train | valid
+        assert keys(pairs(Known.TRAIN_PAIRS, split, positives)) == train | keys([injected])
+
+
+def test_noise_is_rejected_as_a_negative_but_never_masked():
+    given = given_split(20, 15, 60)
+    clean = Split.from_parts(given.interactions, given.parts, "toy")
+    split = add_noise(clean, 0.5, np.random.default_rng(0))
+    positives = Pairs.sorted_from(
+        np.concatenate([split.train.users, clean.test.users[:3]]),
+        np.concatenate([split.train.items, clean.test.items[:3]]),
+    )
+
+    def keys(parts):
+        return {(u, i) for part in parts for u, i in zip(part.users.tolist(), part.items.tolist(), strict=True)}
+
+    noise, train, valid, test = (keys([part]) for part in (split.noise, clean.train, clean.valid, clean.test))
+    assert len(noise & valid) > 0, "or the next lines would not tell what happens to false pairs that are held out"
+    assert keys(Known.TRAIN.to_mask(split, positives)) == train
+    assert keys(Known.TRAIN_VALID.to_mask(split, positives)) == train | valid
+    injected = keys([Pairs(clean.test.users[:3], clean.test.items[:3])])
+    assert keys(Known.TRAIN_PAIRS.to_mask(split, positives)) == train | (injected - noise)
+    assert keys(Known.TRAIN.to_reject(split, positives)) == train | noise
+    assert keys(Known.TRAIN_VALID.to_reject(split, positives)) == train | noise | valid
+    assert keys(Known.TRAIN_PAIRS.to_reject(split, positives)) == train | noise | injected
+    assert not train & noise
+    assert injected <= test
