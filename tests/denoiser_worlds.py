@@ -29,6 +29,17 @@ def world_of(owned: Any) -> World:
     return make_world(Pairs(*np.nonzero(owned)), *owned.shape)
 
 
+def planted_world(
+    seed: int = 0, *, n_groups: int = 4, n_users: int = 80, n_items: int = 60, noise: float = 0.06
+) -> tuple[World, Any]:
+    """Users who like one group of items, with some random pairs beside; and which pairs `[pairs]` these are."""
+    rng = np.random.default_rng(seed)
+    is_own = np.arange(n_users)[:, None] % n_groups == np.arange(n_items) % n_groups
+    owned = rng.random(is_own.shape) < np.where(is_own, 0.6, noise)
+    owned[np.arange(n_users), np.arange(n_users) % n_groups] = True
+    return world_of(owned), ~is_own[np.nonzero(owned)]
+
+
 def denoised(
     *worlds: World, batch_size: int = 64, loss: str = "bpr", size: int = 5, teacher: Embeddings | None = None
 ) -> DenoisedWorld:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from denoiser_worlds import denoised, rows_scored, same_bits, softplus, train, world_of
+from denoiser_worlds import denoised, planted_world, rows_scored, same_bits, softplus, train
 from scipy import stats
 from toy import toy_world
 
@@ -178,20 +178,11 @@ def test_a_training_reports_which_pairs_were_left_out():
             assert (weights == 0).sum() == sum(twice * k - math.floor(Fraction(85, 100) * twice * k) for k in sizes)
 
 
-def planted(seed=0, n_groups=4, n_users=80, n_items=60, noise=0.06):
-    """Users who like a group of items, with some random pairs beside; and which pairs these are."""
-    rng = np.random.default_rng(seed)
-    is_own = np.arange(n_users)[:, None] % n_groups == np.arange(n_items) % n_groups
-    owned = np.where(is_own, rng.random(is_own.shape) < 0.6, rng.random(is_own.shape) < noise)
-    owned[np.arange(n_users), np.arange(n_users) % n_groups] = True
-    return world_of(owned), ~is_own[np.nonzero(owned)]
-
-
 @pytest.mark.parametrize("model", ["mf", "lightgcn"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_random_positives_are_left_out_more_often_than_others(model, loss):
     """If which pairs go had nothing to do with noise, this would fail in all but one of 10⁹ worlds."""
-    world, is_false = planted()
+    world, is_false = planted_world()
     n_batches = -(-len(world.pairs) // 100)
     found = train(
         world, at_once(drop_rate=0.1), model=model, loss=loss, steps=20 * n_batches, evaluate_every=n_batches, seeds=[0]
