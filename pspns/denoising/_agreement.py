@@ -74,7 +74,7 @@ class Agreement(Denoising):
         raise NotImplementedError
 
     def judge(self, rows: ScoredRows) -> JudgedRows:
-        tables = {name: table.requires_grad_() for name, table in self._adam.tables.items()}
+        tables = {name: table.detach().requires_grad_() for name, table in self._adam.tables.items()}
         with torch.enable_grad():
             logits = {name: logits_of(tables, name, rows) for name in ("h", "h'")}
             logits["g"] = self._other_logits(tables, rows)
@@ -83,7 +83,7 @@ class Agreement(Denoising):
             # others can touch what the model's still needs.
             learned = self._losses(mine.detach(), logits)
             share = rows.batch.weights * rows.batch.live / rows.batch.live.sum(-1, keepdim=True)
-            gradients = torch.autograd.grad((learned * share).sum(), list(tables.values()), allow_unused=True)
+            gradients = torch.autograd.grad((learned * share).sum(), list(tables.values()))
             losses = self._losses(mine, {name: of_one.detach() for name, of_one in logits.items()})
         self._learn(dict(zip(tables, gradients, strict=True)))
         self._step += 1
@@ -106,16 +106,13 @@ class Agreement(Denoising):
     def _is_blind(self) -> Tensor:
         return self._step == 0 if self._settings.blind == "first-step" else self._step >= 0
 
-    def _learn(self, gradients: Mapping[str, Tensor | None]) -> None:
+    def _learn(self, gradients: Mapping[str, Tensor]) -> None:
         is_even = self._step % 2 == 0
         is_blind = self._is_blind() if self._settings.blind != "never" else torch.zeros_like(is_even)
         for name, gradient in gradients.items():
-            table = self._adam.tables[name].requires_grad_(False)
-            if gradient is None:
-                continue
             model = name.partition("/")[0]
             moves = {"h": is_even | is_blind, "h'": ~is_even | is_blind}.get(model, torch.ones_like(is_even))
-            self._adam.step(name, gradient, moves.expand(table.shape[1]))
+            self._adam.step(name, gradient, moves.expand(gradient.shape[1]))
 
     def keep(self, replicas: Tensor) -> None:
         self._adam.keep(replicas)

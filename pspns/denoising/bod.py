@@ -12,6 +12,7 @@ Paper: Wang et al. 2023, Efficient Bi-Level Optimization for Recommendation Deno
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -26,11 +27,13 @@ from pspns.rng import ReplicaStream, host_stream
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_above_zero, check_least
 from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, ScoredRows, State, Vectors, take
+from pspns.training.epochs import ROWS_AT_ONCE
 from pspns.training.replica_adam import ReplicaAdam
 
 HIDDEN = 64
 # On the CPU, sums of more terms than this have other last bits on two threads.
 TERMS_IN_A_SUM = 512
+LEAST_SQUARE = 1e-30  # what is shorter has no direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +54,8 @@ class BilevelWeights:
     weigh: bool = True
     """Whether rows are weighed at all; if not, all weights are 1."""
     weights_of_other_rows: bool = False
-    """Pair every row's scores with every other row's weights, as the published code does by a slip of shapes: no row
-    then has a weight of its own."""
+    """Pair every row's scores with every other row's weights, as the published code does by a slip of shapes, inside
+    and outside: no row then has a weight of its own."""
     outer_user_twice: bool = False
     """Weigh positives by G(e_u ‖ e_u) in the outer step, as the published code does."""
 
@@ -90,13 +93,8 @@ class Bilevel(Denoising):
         settings, vectors, live = self._settings, rows.vectors, rows.batch.live
         of_positives, of_negatives = self._weights(vectors)
         distances = (_unit(vectors.users) - _unit(vectors.positives)).square().sum(-1)
-        if settings.weights_of_other_rows:
-            n = live.sum(-1, keepdim=True)
-            losses = settings.ranking * _ranking_by_all(rows, of_positives, of_negatives)
-            losses = losses + settings.alignment * (of_positives * live).sum(-1, keepdim=True) / n * distances
-        else:
-            ranking = F.softplus(of_negatives * rows.negative - of_positives * rows.positive)
-            losses = settings.ranking * ranking + settings.alignment * of_positives * distances
+        ranking, alignment = self._row_losses(rows.positive, rows.negative, distances, of_positives, of_negatives, live)
+        losses = settings.ranking * ranking + settings.alignment * alignment
         spread = [uniformity(x, live) for x in (vectors.users, vectors.positives, vectors.negatives)]
         of_batch = settings.uniformity * (2 * spread[0] + spread[1] + spread[2]) / 4
         return JudgedRows(losses, of_positives, of_batch)
@@ -111,12 +109,30 @@ class Bilevel(Denoising):
             users = vectors.users.detach()
             return generator(users, vectors.positives.detach()), generator(users, vectors.negatives.detach())
 
+    def _row_losses(
+        self,
+        positive: Tensor,
+        negative: Tensor,
+        distances: Tensor,
+        of_positives: Tensor,
+        of_negatives: Tensor,
+        live: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Ranking and alignment by scores, distances and weights, all `[replicas, rows]`."""
+        if not self._settings.weights_of_other_rows:
+            return F.softplus(of_negatives * negative - of_positives * positive), of_positives * distances
+        n = live.sum(-1, keepdim=True)
+        # [replicas, whose weights, whose scores]
+        apart = of_negatives[..., None] * negative[:, None] - of_positives[..., None] * positive[:, None]
+        ranking = (F.softplus(apart) * live[..., None]).sum(1) / n
+        return ranking, (of_positives * live).sum(-1, keepdim=True) / n * distances
+
     def end_epoch(self, replicas: Sequence[int], model: ModelView) -> None:
         for _ in range(self._settings.outer_steps):
             self._step_of_network(replicas, model)
 
     def _step_of_network(self, replicas: Sequence[int], model: ModelView) -> None:
-        users, positives, negatives = self._outer_batch(replicas)
+        users, positives, negatives, live = self._outer_batch(replicas)
         tables = {name: table.detach().requires_grad_() for name, table in self._adam.tables.items()}
         generator = WeightGenerator(tables)
         with torch.enable_grad():
@@ -126,9 +142,9 @@ class Bilevel(Denoising):
             first = fixed_users if self._settings.outer_user_twice else fixed_items[0]
             of_positives, of_negatives = generator(fixed_users, first), generator(fixed_users, fixed_items[1])
             scores = (of_users * of_items).sum(-1)
-            ranking = F.softplus(of_negatives * scores[1] - of_positives * scores[0])
-            alignment = of_positives * (_unit(of_users) - _unit(of_items[0])).square().sum(-1)
-            apart = disagreement(*(_slopes(losses, model) for losses in (ranking, alignment)))
+            distances = (_unit(of_users) - _unit(of_items[0])).square().sum(-1)
+            row_losses = self._row_losses(scores[0], scores[1], distances, of_positives, of_negatives, live)
+            apart = disagreement(*(_slopes(losses, live, model) for losses in row_losses))
             squares = sum(table.flatten(1).square().sum(-1) for table in tables.values())
             value = apart + self._settings.generator_l2 / 2 * squares  # [replicas]
             gradients = torch.autograd.grad(value.sum(), list(tables.values()))
@@ -138,21 +154,23 @@ class Bilevel(Denoising):
             self._adam.step(name, gradient, takes_part)
         self._n_outer[list(replicas)] += 1
 
-    def _outer_batch(self, replicas: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Random pairs and negatives, `[replicas, rows]` each; a replica's depend on its own steps alone."""
-        n_replicas = len(self._seeds)
-        pair_ids = torch.zeros(n_replicas, self._batch_size, dtype=torch.int64, device=self._device)
+    def _outer_batch(self, replicas: Sequence[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Random pairs and negatives, and which rows do not only fill the block, `[replicas, rows]` each; a replica's
+        depend on its own steps alone."""
+        n_rows = -(-self._batch_size // ROWS_AT_ONCE) * ROWS_AT_ONCE
+        pair_ids = torch.zeros(len(self._seeds), n_rows, dtype=torch.int64, device=self._device)
         streams = {}
         for replica in replicas:
             stream = streams[replica] = ReplicaStream([self._seeds[replica]], "denoiser", self._device)
             stream.calls = 2 * int(self._n_outer[replica])
-            below = self._pairs.n_pairs[replica].expand(1, self._batch_size)
+            below = self._pairs.n_pairs[replica].expand(1, n_rows)
             pair_ids[replica] = stream.integers(below)[0, :, 0]
         users, positives = self._pairs.users(pair_ids), self._pairs.items(pair_ids)
         negatives, rows = positives.clone(), self._rejected.rows(users)
         for replica, stream in streams.items():
             negatives[replica] = self._rejected.sets.draw_outside(rows[replica : replica + 1], 1, stream)[0, :, 0]
-        return users, positives, negatives
+        live = (torch.arange(n_rows, device=self._device) < self._batch_size).float().expand(users.shape)
+        return users, positives, negatives, live
 
     def keep(self, replicas: Tensor) -> None:
         self._adam.keep(replicas)
@@ -206,44 +224,53 @@ def uniformity(vectors: Tensor, live: Tensor) -> Tensor:
     for rows, is_live in zip(_unit(vectors), live, strict=True):
         n_terms = len(rows) if rows.is_cuda else TERMS_IN_A_SUM
         blocks = list(zip(torch.split(rows, n_terms), torch.split(is_live, n_terms), strict=True))
-        # Row by row, then over rows: a sum over everything at once depends on the number of threads. Between vectors of
-        # length 1, the squared distance is 2 − 2 x·y.
-        sums = [
-            ((torch.exp(4 * (x @ y.T) - 4) * of_y).sum(-1) * of_x).sum() for x, of_x in blocks for y, of_y in blocks
-        ]
+        # Row by row, then over rows: a sum over everything at once depends on the number of threads.
+        sums = [((_closeness(x, y, x is y) * of_y).sum(-1) * of_x).sum() for x, of_x in blocks for y, of_y in blocks]
         n = is_live.sum()
-        # Every row was paired with itself, too, which made 1. One row alone has nothing to be apart from.
-        found.append(torch.log(((torch.stack(sums).sum() - n) / (n * (n - 1)).clamp_min(1)).clamp_min(1e-30)))
+        mean = torch.stack(sums).sum() / (n * (n - 1)).clamp_min(1)
+        found.append(torch.log(torch.where(n > 1, mean, 1.0)))  # one row alone has nothing to be apart from
     return torch.stack(found)
+
+
+def _closeness(x: Tensor, y: Tensor, are_same: bool) -> Tensor:
+    """exp(−2 ‖x − y‖²), `[rows of x, rows of y]`; 0 for a row and itself."""
+    # Squared lengths are 1, but those of vectors without direction are 0.
+    of_x, of_y = (rows.square().sum(-1) for rows in (x, y))
+    found = torch.exp(4 * (x @ y.T) - 2 * of_x[:, None] - 2 * of_y)
+    return found.masked_fill(torch.eye(len(x), dtype=torch.bool, device=x.device), 0.0) if are_same else found
 
 
 def disagreement(first: Sequence[Tensor], second: Sequence[Tensor]) -> Tensor:
     """Σ 1 − cosine, over tables `[nodes, replicas, size]` and columns; `[replicas]`."""
-    return sum(
-        (1 - _column_sums(x * y) * (_column_sums(x * x) * _column_sums(y * y) + 1e-30).rsqrt()).sum(-1)
-        for x, y in zip(first, second, strict=True)
-    )  # type: ignore[return-value]
+    found = []
+    for x, y in zip(first, second, strict=True):
+        lengths = _inverse_roots(_column_sums(x * x)) * _inverse_roots(_column_sums(y * y))
+        found.append((1 - _column_sums(x * y) * lengths).sum(-1))
+    return functools.reduce(torch.add, found)
 
 
 def _column_sums(table: Tensor) -> Tensor:
-    blocks = [table] if table.is_cuda else torch.split(table, TERMS_IN_A_SUM)
-    return torch.stack([block.sum(0) for block in blocks]).sum(0)
+    """`[nodes, replicas, size]` → `[replicas, size]`."""
+    # Each column lies in one piece: how sums over rows of columns are rounded depends on how many columns there are.
+    columns = table.permute(1, 2, 0).contiguous()
+    blocks = [columns] if table.is_cuda else torch.split(columns, TERMS_IN_A_SUM, -1)
+    return functools.reduce(torch.add, [block.sum(-1) for block in blocks])
 
 
-def _slopes(losses: Tensor, model: ModelView) -> tuple[Tensor, ...]:
-    """The gradients of the mean over rows by the model's tables, themselves to be differentiated."""
-    return torch.autograd.grad(losses.mean(-1).sum(), (model.base.users, model.base.items), create_graph=True)
-
-
-def _ranking_by_all(rows: ScoredRows, of_positives: Tensor, of_negatives: Tensor) -> Tensor:
-    """Each row's loss, meant over the weights of all live rows."""
-    live = rows.batch.live
-    up, down = (of_positives[:, :, None] * rows.positive[:, None], of_negatives[:, :, None] * rows.negative[:, None])
-    return (F.softplus(down - up) * live[:, :, None]).sum(1) / live.sum(-1, keepdim=True)
+def _slopes(losses: Tensor, live: Tensor, model: ModelView) -> tuple[Tensor, ...]:
+    """The gradients of the mean over live rows by the model's tables, themselves to be differentiated."""
+    means = (losses * live).sum(-1) / live.sum(-1)
+    return torch.autograd.grad(means.sum(), (model.base.users, model.base.items), create_graph=True)
 
 
 def _unit(vectors: Tensor) -> Tensor:
-    return F.normalize(vectors, dim=-1)
+    # Not by F.normalize, which gives to vectors of length 0 gradients of 10¹²: Adam's memory of one freezes them.
+    return vectors * _inverse_roots(vectors.square().sum(-1, keepdim=True))
+
+
+def _inverse_roots(squares: Tensor) -> Tensor:
+    """1 / √squares; 0, and without gradient, where there is next to nothing."""
+    return torch.where(squares > LEAST_SQUARE, squares, torch.inf).rsqrt()
 
 
 COMPONENT = BilevelWeights
