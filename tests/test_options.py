@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pspns.denoising.dcf import DoubleCorrection
 from pspns.errors import SettingsError
 from pspns.models.ease import Ease
 from pspns.models.mf import MatrixFactorisation
@@ -22,6 +23,7 @@ from pspns.options import (
 )
 from pspns.recipes import recipe_names
 from pspns.settings import Settings
+from pspns.tuning.methods import only_losses
 
 
 def refusal(*layers: Layer) -> str:
@@ -112,6 +114,8 @@ class TestLayers:
         for option in options:
             section, _, key = option.name.partition(".")
             layers = [Layer("part", {section: option.part})] if option.part else []
+            if section == "denoiser":
+                layers.append(Layer("its loss", only_losses({section: option.part})))
             settings = resolve(*layers, command_line({option.name: option.default}))
             assert getattr(getattr(settings, section), key.replace("-", "_")) == option.default
             assert option.note, f"{option.name} has no docstring under it"
@@ -121,6 +125,44 @@ class TestLayers:
         for name in recipe_names():
             assert isinstance(resolve(read_recipe(name)), Settings)
             assert len(describe_recipe(name)) > 10
+
+
+class TestDenoisers:
+    def test_a_file_the_command_line_and_python_mean_the_same(self, tmp_path: Path) -> None:
+        file = read_settings_file(
+            write(
+                tmp_path, '[denoiser]\nname = "dcf"\ndrop_rate = 0.1\nrelabel = "discard"\n[training]\nloss = "bce"\n'
+            )
+        )
+        typed = command_line({"denoiser": "dcf", "denoiser.drop-rate": "0.1", "relabel": "discard", "loss": "bce"})
+        python = Layer("fit", {"denoiser": "dcf", "drop_rate": 0.1, "relabel": "discard", "loss": "bce"})
+        assert resolve(file) == resolve(typed) == resolve(python)
+        assert resolve(python).denoiser == DoubleCorrection(drop_rate=0.1, relabel="discard")
+        assert resolve(from_tables("result.json", resolve(python).as_dict())) == resolve(python)
+
+    def test_a_short_form_that_two_parts_know_must_be_said_in_full(self) -> None:
+        layer = command_line({"denoiser": "deca", "loss": "bce", "learning-rate": "0.1"})
+        told = "could mean --denoiser.learning-rate or --training.learning-rate; say which"
+        with pytest.raises(SettingsError, match=told):
+            resolve(layer)
+        named = {"denoiser": "deca", "loss": "bce", "denoiser.learning-rate": "0.1", "training.learning-rate": "0.2"}
+        found = resolve(command_line(named))
+        assert (found.denoiser.learning_rate, found.training.learning_rate) == (0.1, 0.2)
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            ({"denoiser": "t-cee"}, "--denoiser: no denoisers named 't-cee'; .*did you mean 't-ce'"),
+            ({"drop-rate": "0.1"}, "--drop-rate is a setting of denoiser dcf or t-ce, but denoiser is none; choose"),
+            ({"denoiser": "t-ce", "drop-rate": "1"}, "--drop-rate must be at least 0 and below 1, got 1"),
+            ({"denoiser": "deca"}, r"loss must be bce with \[denoiser\] deca as it is set, got bpr; set --loss bce"),
+            ({"denoiser": "dcf", "negatives": "mixgcf"}, r"\[denoiser\] dcf needs negatives that are items"),
+            ({"denoiser": "t-ce", "model": "ease"}, r"ease has no training loop, so \[denoiser\] t-ce has no effect"),
+        ],
+    )
+    def test_what_is_refused(self, options: dict[str, str], complaint: str) -> None:
+        with pytest.raises(SettingsError, match=complaint):
+            resolve(command_line(options))
 
 
 class TestNames:

@@ -77,6 +77,9 @@ def train(
     negatives: Annotated[
         str | None, typer.Option(help="Which negatives; `pspns list negatives` shows all.", show_default=False)
     ] = None,
+    denoiser: Annotated[
+        str | None, typer.Option(help="What doubts pairs; `pspns list denoisers` shows all.", show_default=False)
+    ] = None,
     protocol: Annotated[str | None, typer.Option(help="strict (default), published, best-on-test.")] = None,
     split: Annotated[str | None, typer.Option(help="random, per-user, leave-one-out, global-time, none.")] = None,
     noise: Annotated[
@@ -102,6 +105,7 @@ def train(
         "data": data,
         "model": model,
         "negatives": negatives,
+        "denoiser": denoiser,
         "protocol": protocol,
         "split": split,
         "noise": noise,
@@ -175,7 +179,7 @@ def tune(
     context: typer.Context,
     methods: Annotated[
         str,
-        typer.Option(help="What to compare, such as plain,dns,paper+dns: recipes and negatives.", show_default=False),
+        typer.Option(help="What to compare, such as plain,dns,paper+t-ce: recipes and parts.", show_default=False),
     ],
     trials: Annotated[int, typer.Option(help="How many settings to try of each method.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder to write; must not exist yet.", show_default=False)],
@@ -274,7 +278,7 @@ def list_parts(
     kind: Annotated[str | None, typer.Argument(help="What to list; nothing: the kinds.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List models, negatives, data sets, metrics, settings and all other parts there are."""
+    """List models, negatives, denoisers, data sets, metrics, settings and all other parts there are."""
     from pspns.cli.listing import show_list
 
     show_list(kind, as_json=as_json)

@@ -93,7 +93,7 @@ class TestNames:
     def test_a_name_with_two_meanings(self, monkeypatch):
         monkeypatch.setattr(methods, "METHOD_SECTIONS", ("weighting", "split"))
         monkeypatch.setattr(methods, "part_names", lambda kind: ["none"])
-        with pytest.raises(SettingsError, match="'none' is the name of weighting and of split; say .* weighting=none"):
+        with pytest.raises(SettingsError, match=r"'none' is the name of weighting and of split; say .* weighting=none"):
             read_method("plain+none")
         assert read_method("plain+split=none") == Method("plain", {"split": "none"})
 
