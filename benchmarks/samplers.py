@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from benchmarks._report import Report
+from benchmarks._steps import BATCH, SIZE, STEPS_BEFORE, seconds_a_step
 from benchmarks._world import movielens, read_data
 from pspns.components import find_part, part_names
 from pspns.evaluation.protocol import STRICT
@@ -27,14 +25,9 @@ from pspns.memory import MemoryBudget
 from pspns.run import build_world, choose_device, make_split
 from pspns.settings import RunSettings, Settings
 from pspns.shapes import Embeddings, ModelView, PositiveBatch, SharedWorld, World, take
-from pspns.starts.xavier import XavierStart
-from pspns.training.settings import TrainingSettings
-from pspns.training.trainer import Member, Trainer
 
-BATCH, SIZE = 2048, 64
 SETTINGS = {"irgan": {"warm_up": 1}}  # by default its generator is not asked for the first epochs
 FOLLOW_EPOCHS = ("irgan", "srns")
-STEPS_BEFORE = 10  # in which a recording is made and loops are compiled
 MOST_FOR_DNS = 1.5  # times a step with uniform negatives, LightGCN on a GPU
 
 
@@ -112,34 +105,8 @@ def _time_all(world: World, model: str, n_replicas: int, n_steps: int, rounds: i
             an_epoch = -(-len(world.train) // BATCH)
             n_before = STEPS_BEFORE + (an_epoch if name in SETTINGS else 0)
             n_timed = an_epoch if name in FOLLOW_EPOCHS else n_steps
-            found.append(_seconds_a_step(world, model, part, n_replicas, n_before, n_timed))
+            found.append(seconds_a_step(world, model, n_replicas, n_timed, n_before, negatives=part))
     return {name: statistics.median(found) for name, found in seconds.items()}
-
-
-def _seconds_a_step(world: World, model: str, negatives: Any, n_replicas: int, n_before: int, n_steps: int) -> float:
-    settings = TrainingSettings(steps=n_before + n_steps, batch_size=BATCH, evaluate_every=10**9)
-    clock = _Clock(n_before, n_before + n_steps, world.device)
-    member = Member(world, XavierStart(), settings.l2, range(n_replicas), None)
-    trainer = Trainer([member], negatives, settings, "recall@20", clock)
-    find_part("models", model)(embedding_size=SIZE).fit(world, trainer)
-    return clock.seconds / n_steps
-
-
-class _Clock:
-    """Watches a training and times the steps from one to another."""
-
-    def __init__(self, first: int, last: int, device: torch.device):
-        self._first, self._last = first, last
-        self._wait: Callable[[], None] = torch.cuda.synchronize if device.type == "cuda" else lambda: None
-        self._began = self.seconds = 0.0
-
-    def __call__(self, step: int, last_step: int, evaluation: object) -> None:
-        if step == self._first:
-            self._wait()
-            self._began = time.perf_counter()
-        elif step == self._last:
-            self._wait()
-            self.seconds = time.perf_counter() - self._began
 
 
 if __name__ == "__main__":
