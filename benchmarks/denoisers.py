@@ -3,7 +3,7 @@
     python -m benchmarks.denoisers --data ml-1m.npz --device cuda --replicas 1 3 --out benchmarks/results
 
 First, denoisers that are told to change nothing are compared with plain training, which they must equal to the bit.
-Then all train in turns, several rounds, and the median of each is set against that of plain training with the same loss.
+Then all train in turns, several rounds, and the median of each is set against that of plain training with its loss.
 What a denoiser does at an epoch's end (BOD) or before training (DeCA(p)) is not in it.
 """
 
