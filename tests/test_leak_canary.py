@@ -11,6 +11,7 @@ from toy import given_split, random_pairs
 from pspns import spectral
 from pspns.components import find_part, part_names
 from pspns.data.interactions import Interactions
+from pspns.data.settings import DataSettings
 from pspns.data.split import GivenSplit, Part
 from pspns.evaluation.protocol import find_protocol
 from pspns.memory import MemoryBudget
@@ -81,6 +82,7 @@ def test_the_scrambling_does_scramble():
 
 
 MF = MatrixFactorisation(embedding_size=8)
+NO_NOISE, NOISE = DataSettings(), DataSettings(noise=0.4)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +96,11 @@ MF = MatrixFactorisation(embedding_size=8)
         settings(SvdRanking(rank=4)),
         settings(Ease(l2=10.0)),
         settings(Popular()),
+        settings(LightGcn(embedding_size=8), positives=PspPositives(rank=4), weighting=LogWeighting(), data=NOISE),
     ],
-    ids=lambda chosen: f"{type(chosen.model).__name__} on {type(chosen.positives).__name__}",
+    ids=lambda chosen: (
+        f"{type(chosen.model).__name__} on {type(chosen.positives).__name__}{' and noise' * (chosen.data.noise > 0)}"
+    ),
 )
 def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(chosen):
     found = set()
@@ -107,13 +112,33 @@ def test_scrambling_validation_and_test_changes_no_bit_of_what_is_built(chosen):
             (
                 digest([str(i) for i in split.user_ids[: split.n_users]]),
                 digest([str(i) for i in split.item_ids[: split.n_items]]),
-                digest(split.train.users, split.train.items),
+                digest(split.train.users, split.train.items, split.noise.users, split.noise.items),
                 digest(world.pairs.users, world.pairs.items, world.pairs.copies, world.pairs.pair_weights),
-                digest(world.rejected.keys, world.user_weights),
+                digest(world.rejected.keys, world.user_weights, [] if world.is_false is None else world.is_false),
                 digest(*finished.model.fitted.scorer.tensors().values()),
             )
         )
     assert len(found) == 1
+
+
+def test_noise_takes_held_out_pairs_as_often_as_any_others():
+    """A rule that avoided them would tell training what is held out."""
+    n_found, n_expected = 0, 0.0
+    for seed in range(200):
+        split = make_split(scrambled(seed), settings(Popular(), data=NOISE), find_protocol("strict"))
+        held_out = {
+            pair
+            for part in (split.valid, split.test)
+            for pair in zip(part.users, part.items, strict=True)
+            if pair[0] < split.n_users and pair[1] < split.n_items
+        }
+        noise = set(zip(split.noise.users, split.noise.items, strict=True))
+        n_found += len(noise & held_out)
+        n_free = split.n_items - np.bincount(split.clean_train.users, minlength=split.n_users)
+        given = np.bincount(split.noise.users, minlength=split.n_users)
+        n_expected += sum(given[user] / n_free[user] for user, _ in held_out)
+    assert n_expected > 100
+    assert abs(n_found - n_expected) < 4 * n_expected**0.5
 
 
 def test_scrambling_changes_no_bit_of_what_is_trained_with_any_negatives():
@@ -135,13 +160,13 @@ def test_scrambling_changes_no_bit_of_what_is_trained_with_any_negatives():
     assert len(set.union(*found.values())) == len(found), "samplers that all choose the same would prove little"
 
 
-def worlds_found(protocol: str, builders: dict, n: int) -> dict[str, set[str]]:
+def worlds_found(protocol: str, builders: dict, n: int, data: DataSettings = NO_NOISE) -> dict[str, set[str]]:
     """Builder → the different worlds that `n` scramblings make of it."""
     found = {name: set() for name in builders}
     for seed in range(n):
-        split = make_split(scrambled(seed), settings(Popular(), protocol), find_protocol(protocol))
+        split = make_split(scrambled(seed), settings(Popular(), protocol, data=data), find_protocol(protocol))
         for name, builder in builders.items():
-            chosen = settings(Popular(), protocol, positives=builder, weighting=LogWeighting())
+            chosen = settings(Popular(), protocol, positives=builder, weighting=LogWeighting(), data=data)
             world = build_world(split, chosen, find_protocol(protocol), MEMORY)
             built = [getattr(world.pairs, field.name) for field in fields(world.pairs)]
             found[name].add(digest(*built, world.user_weights, world.rejected.keys, world.n_dropped))
@@ -153,8 +178,9 @@ def all_builders() -> dict:
     return {name: part(rank=4) if issubclass(part, GlobalPattern) else part() for name, part in parts.items()}
 
 
-def test_scrambling_changes_no_bit_of_any_positives():
-    found = worlds_found("strict", all_builders(), 200)
+@pytest.mark.parametrize("data", [NO_NOISE, NOISE], ids=["", "and noise"])
+def test_scrambling_changes_no_bit_of_any_positives(data):
+    found = worlds_found("strict", all_builders(), 200, data)
     assert {name: len(worlds) for name, worlds in found.items()} == dict.fromkeys(found, 1)
     assert len(set.union(*found.values())) == len(found), "builders that all make the same would prove little"
 

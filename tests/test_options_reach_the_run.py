@@ -47,6 +47,7 @@ def test_the_same_options_give_the_same_bits(plain):
         {"negatives": "negatives_for_tests:LowestNegatives"},
         {"seeds": [1]},
         {"data_seed": 1},
+        {"noise": 0.1},
         {"split": "per-user"},
         {"split.name": "random", "test_share": 0.2},
         {"learning_rate": 0.01},

@@ -30,6 +30,7 @@ RUNS = {
     "normal": {"start": "normal"},
     "published": {"protocol": "published"},
     "best-on-test": {"protocol": "best-on-test"},
+    "denoised": {"denoiser": "t-ce", "ramp_steps": 8},
     "other-k": {"start": "normal", "k": (5, 7), "inactive": 20},
     "apart-k": {"k": (7,), "select_by": "recall@7", "baselines": False},
 }
@@ -42,12 +43,14 @@ def small_world(seed: int):
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory) -> dict[str, Path]:
-    """Name → folder; all but `other-data` are on the same pairs."""
+    """Name → folder; all but `other-data` and the noisy ones are on the same pairs."""
     parent = tmp_path_factory.mktemp("runs")
     world = small_world(0)
     for name, options in RUNS.items():
         fit(world, out=parent / name, **{**SMALL, **options})
     fit(small_world(1), out=parent / "other-data", **SMALL)
+    for name, options in {"noisy": {"denoiser": "t-ce", "ramp_steps": 8}, "noisy-plain": {}}.items():
+        fit(world, out=parent / name, noise=0.3, **SMALL, **options)
     without_loop = {"k": (5, 10), "select_by": "recall@5", "inactive": 30}
     fit(world, out=parent / "svd", model="svd", **without_loop)
     fit(world, out=parent / "no-test", model="popular", split="none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,24 @@ def test_other_protocols_and_other_data_stand_apart(runs):
     assert "mf (normal)" in labels(tables[0])
     assert tables[0].data != tables[2].data
     assert [bool(table.warning) for table in tables] == [False, True, False, True]
+
+
+def test_noise_stands_apart_and_is_told(runs):
+    clean, noisy = tables_of([runs["plain"], runs["noisy"], runs["noisy-plain"]])
+    assert (clean.noise, noisy.noise) == (0.0, 0.3)
+    assert {"mf (noisy)", "mf (noisy-plain)"} <= set(labels(noisy))
+    assert "mf (noisy)" not in labels(clean)
+    assert "30 % random false pairs added to train" in noisy.data
+    assert "false pairs" not in clean.data
+
+
+def test_a_record_from_before_there_was_noise(runs, tmp_path):
+    shutil.copytree(runs["plain"], tmp_path / "run")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    del result["noise"], result["denoiser"]
+    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
+    (table,) = tables_of([tmp_path / "run", runs["normal"]])
+    assert table.noise == 0
 
 
 def test_a_baseline_appears_once_however_many_runs_judged_it(runs):

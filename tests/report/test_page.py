@@ -274,6 +274,52 @@ def test_curves_have_a_line_for_each_seed(page):
         assert [path.count("L") for path in own] == [2, 2]  # three evaluations
 
 
+def test_noise_is_told_and_its_runs_stand_apart(runs, tmp_path):
+    page = page_of(runs["noisy"], runs["plain"], out=tmp_path / "report.html")
+    top = page.find("header")[0].text
+    assert "judged after training with 2 shares of noise (0, 0.3)." in top
+    assert "data sets" not in top
+    noisy, plain = page.find("section")
+    noise = json.loads((runs["noisy"] / "result.json").read_text())["noise"]
+    assert f"Noise: {noise['pairs']} random false pairs added to train (30 % of its pairs)" in noisy.text
+    assert f"{noise['held_out']['test']} for the test. Everything is learned from train with its noise" in noisy.text
+    assert "Noise:" not in plain.text
+    three = page_of(runs["noisy"], runs["plain"], runs["other-data"], out=tmp_path / "three.html")
+    assert "on 2 data sets or splits and after training with 2 shares" in three.find("header")[0].text
+
+
+def test_what_a_denoiser_kept(runs, tmp_path):
+    page = page_of(runs["noisy"], runs["noisy-plain"], out=tmp_path / "report.html")
+    assert "What the denoiser kept" in [heading.text for heading in page.find("h3")]
+    denoiser = json.loads((runs["noisy"] / "result.json").read_text())["denoiser"]
+    rows = rows_under(page, "Mean weight kept")
+    for row, group in zip(rows, ("all", "true", "false"), strict=True):
+        means = [sum(kept[group] for kept in denoiser[f"kept_at_{which}_step"]) / 2 for which in ("last", "best")]
+        assert row == ["mf (noisy)", f"{group} pairs", *(f"{mean:.3f}" for mean in means)]
+    assert len({row[2] for row in rows}) == 3, "weights that are all alike would tell nothing"
+    (plot,) = [svg for svg in page.find("svg") if "Mean weight" in svg.attributes["aria-label"]]
+    said = plot.attributes["aria-label"]
+    first = [json.loads(line) for line in (runs["noisy"] / "metrics.jsonl").read_text().splitlines()][:2]
+    for group in ("true", "false"):
+        began = sum(line["kept"][group] for line in first) / 2
+        assert f"mf (noisy): {group} pairs from {began:.2f} to " in said
+    assert "all pairs" not in said
+    assert "A weight is what a pair was trained with" in page.text
+    assert "false ones are the noise that was added" in page.text
+
+
+def test_a_denoiser_without_noise_shows_all_pairs(runs, tmp_path):
+    page = page_of(runs["denoised"], out=tmp_path / "report.html")
+    assert [row[:2] for row in rows_under(page, "Mean weight kept")] == [["mf", "all pairs"]]
+    (plot,) = [svg for svg in page.find("svg") if "Mean weight" in svg.attributes["aria-label"]]
+    assert "steps: all pairs from" in plot.attributes["aria-label"]
+    assert "Which pairs are false is not known here" in page.text
+
+
+def test_without_a_denoiser_nothing_is_said_of_weights(page):
+    assert "What the denoiser kept" not in [heading.text for heading in page.find("h3")]
+
+
 def test_where_the_test_chose_the_curves_say_so(runs, tmp_path):
     page = page_of(runs["best-on-test"], out=tmp_path / "report.html")
     assert any("Recall@5 on the test part against gradient steps" in found.text for found in page.find("figcaption"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pspns.report.comparison import Difference
-from pspns.report.plots import COLOURS, Curve, plot_activity, plot_curves, plot_differences
+from pspns.report.plots import COLOURS, Curve, KeptLine, plot_activity, plot_curves, plot_differences, plot_kept
 
 DIFFERENCES = [
     Difference("ease", mean=-0.01, low=-0.025, high=0.004, p_value=0.2),
@@ -20,6 +20,11 @@ DIFFERENCES = [
 CURVES = {
     "mf (a)": [Curve([10, 20, 30], [0.10, 0.30, 0.20], best_step=20), Curve([10, 20], [0.15, 0.25], best_step=20)],
     "mf (b)": [Curve([10, 20, 30], [0.05, 0.10, 0.22], best_step=30)],
+}
+# The second seed stops after step 20.
+KEPT = {
+    "true pairs": [KeptLine([10, 20, 30], [0.9, 0.8, 0.7]), KeptLine([10, 20], [0.7, 0.6])],
+    "false pairs": [KeptLine([10, 20, 30], [0.5, 0.25, 0.125])],
 }
 TENTHS = {"mf": [0.1, 0.2, None, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]}
 TRAIN_PAIRS = [1.25, 2, 3, 4, 5, 6, 7, 8, 99.5, 1234]
@@ -38,7 +43,11 @@ def activity(**changes) -> str:
     return plot_activity(**{"plot_id": "a", "runs": TENTHS, "train_pairs": TRAIN_PAIRS, "metric": "R"} | changes)
 
 
-each_plot = pytest.mark.parametrize("draw", [differences, curves, activity])
+def kept(**changes) -> str:
+    return plot_kept(**{"plot_id": "k", "kept": KEPT} | changes)
+
+
+each_plot = pytest.mark.parametrize("draw", [differences, curves, activity, kept])
 
 
 def lines(svg: str, colour: str, least_points: int = 2) -> list[list[tuple[float, float]]]:
@@ -127,6 +136,36 @@ def test_a_tenth_without_users_leaves_a_gap():
     assert {"1.2", "1,234"} <= {word for text in texts(svg) for word in text.split()}
 
 
+def test_weights_kept_are_means_over_the_seeds_still_there():
+    svg = kept()
+    (true,), (false,) = lines(svg, series(0)), lines(svg, series(1))
+    (plain,) = [line for line in lines(svg, "currentColor") if line[0][1] == line[1][1]]
+    values = [0.8, 0.7, 0.7, 0.5, 0.25, 0.125, 1.0]
+    assert_to_scale([*(y for _, y in true + false), plain[0][1]], values)
+    assert_to_scale([x for x, _ in true + false], [10, 20, 30, 10, 20, 30])
+    assert float(min(y for _, y in [*true, *false])) > plain[0][1], "above all lies the weight of plain training"
+
+
+def test_a_band_reaches_from_the_lowest_seed_to_the_highest():
+    root = ElementTree.fromstring(kept())
+    (band,) = [
+        path for path in root.iter("path") if path.get("id", "").startswith("k-m") and " z" in path.get("d", "")
+    ][:1]
+    found = {tuple(map(float, point.split())) for point in re.findall(r"[-\d.]+ [-\d.]+", band.get("d", ""))}
+    (use,) = [use for use in root.iter("use") if use.get("href") == f"#{band.get('id')}"]
+    assert f"fill: {series(0)}" in use.get("style", "")
+    shift = float(use.get("y", 0))
+    (line,) = lines(kept(), series(0))
+    slope = (line[0][1] - line[1][1]) / 0.1
+    for (x, y), low, high in zip(line, (0.7, 0.6, 0.7), (0.9, 0.8, 0.7), strict=True):
+        edges = sorted({round(edge + shift, 2) for place, edge in found if abs(place - x) < 0.01})
+        mean = (low + high) / 2
+        assert edges == pytest.approx(sorted({round(y - (v - mean) * slope, 2) for v in (low, high)}), abs=0.02)
+    one_seed = plot_kept("k", {"all pairs": [KEPT["true pairs"][0]]})
+    assert "fill-opacity: 0.2" not in one_seed
+    assert "fill-opacity: 0.2" in kept()
+
+
 def test_series_differ_in_more_than_colour():
     svg = activity(runs={f"run {number}": TENTHS["mf"] for number in range(7)})
     root = ElementTree.fromstring(svg)
@@ -172,9 +211,12 @@ def test_it_is_said_to_those_who_cannot_see_it(draw):
     root = ElementTree.fromstring(draw())
     assert root.get("role") == "img"
     assert root.get("viewBox", "").startswith("0 0 400 ")
-    assert {differences: "popular -10.00 (-12.00 to -7.00)", curves: "mf (a) at most 30.00 %", activity: "100.00 %"}[
-        draw
-    ] in root.get("aria-label", "")
+    assert {
+        differences: "popular -10.00 (-12.00 to -7.00)",
+        curves: "mf (a) at most 30.00 %",
+        activity: "100.00 %",
+        kept: "true pairs from 0.80 to 0.70; false pairs from 0.50 to 0.12",
+    }[draw] in root.get("aria-label", "")
 
 
 def test_names_are_text_and_nothing_else():
