@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Watch = Callable[[int, int, Evaluation | None], None]
 """Told (step, last step, evaluation or None) after every step; may raise KeyboardInterrupt to end training there.
 
-The last step is this one as soon as no replica goes on.
+The last step is this one as soon as no replica goes on. If a denoiser needs a teacher, the teacher's steps come first,
+counted by themselves.
 """
 
 

@@ -28,7 +28,7 @@ class Evaluation:
     """
 
     step: int
-    seconds: float  # of training so far, those before a resume included
+    seconds: float  # of training so far, those before a resume and those of a teacher included
     epochs: dict[int, int]  # replica → epochs begun
     metrics: dict[int, dict[str, float]]  # replica → metric → value
     losses: dict[int, float]  # replica → mean objective since the last evaluation
@@ -59,8 +59,9 @@ class EarlyStopping:
         settings: TrainingSettings,
         select_by: str,
         validators: Sequence[Validate | None],
+        seconds_before: float = 0.0,
     ):
-        """One validator for each replica."""
+        """One validator for each replica; `seconds_before` went into training a teacher."""
         n_replicas = len(validators)
         self._model = model
         self._patience = settings.patience
@@ -70,7 +71,7 @@ class EarlyStopping:
         self._best_value = [worst(select_by)] * n_replicas
         self._waited = [0] * n_replicas
         self._best_state = model.snapshot()
-        self._began = time.perf_counter()
+        self._began = time.perf_counter() - seconds_before
         self.alive = list(range(n_replicas))
         """The replicas still on the axis, by number."""
         self.best_step = [0] * n_replicas

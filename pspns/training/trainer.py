@@ -66,7 +66,7 @@ class Trainer:
             raise SettingsError(
                 "without a validation part nothing tells when to stop; set --training.steps to a fixed number"
             )
-        teacher, saving = self._teacher(make_model, size)
+        teacher, seconds_before, saving = self._teacher(make_model, size)
         replicas = [(member, seed) for member in self.members for seed in member.seeds]
         seeds = [seed for _, seed in replicas]
         ground = self.members[0].world
@@ -93,7 +93,8 @@ class Trainer:
             loss=self.settings.loss,
             teacher=teacher,
         )
-        stopping = EarlyStopping(model, self.settings, self.select_by, [member.validate for member, _ in replicas])
+        validators = [member.validate for member, _ in replicas]
+        stopping = EarlyStopping(model, self.settings, self.select_by, validators, seconds_before)
         loop = Loop(
             model,
             Epochs(worlds, self.settings.batch_size, seeds),
@@ -117,24 +118,23 @@ class Trainer:
             pair_weights=[stopping.pair_weights[place] for place in sorted(stopping.pair_weights)],
         )
 
-    def _teacher(self, make_model: MakeModel, size: int) -> tuple[Embeddings | None, Saving | None]:
-        """A model like the one to be trained, trained plainly, if the denoiser compares the two; and where the training
-        proper goes on from."""
+    def _teacher(self, make_model: MakeModel, size: int) -> tuple[Embeddings | None, float, Saving | None]:
+        """A model like the one to be trained, trained plainly, if the denoiser compares the two; the seconds it took;
+        and where the training proper goes on from."""
         saving = self.saving
         then = saving.resume_from if saving else None
         is_done = then is not None and not then.notes["is_teacher"]  # and is found in the state of the denoiser
         if not getattr(self.denoiser, "needs_teacher", False) or is_done:
-            return None, saving
+            return None, 0.0, saving
         members = self.members
-        if not self.denoiser.same_start:
+        if not getattr(self.denoiser, "same_start", False):
             members = [replace(member, seeds=[seed ^ OF_TEACHER for seed in member.seeds]) for member in members]
         of_teacher = replace(saving, is_teacher=True) if saving else None
-        scorer = (
-            replace(self, members=members, denoiser=NoDenoising(), saving=of_teacher).train(make_model, size).scorer
-        )
-        assert isinstance(scorer, DotProduct)
+        plain = replace(self, members=members, denoiser=NoDenoising(), saving=of_teacher)
+        fitted = plain.train(make_model, size)
+        assert isinstance(fitted.scorer, DotProduct)
         anew = replace(saving, resume_from=None) if saving else None
-        return Embeddings(scorer.users, scorer.items), anew
+        return Embeddings(fitted.scorer.users, fitted.scorer.items), fitted.history[-1].seconds, anew
 
 
 def _spread_scores(model: EmbeddingModel, starts: Sequence[Any]) -> None:

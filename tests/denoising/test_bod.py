@@ -570,12 +570,12 @@ def test_whole_trainings_are_the_same_alone_and_in_company(model, switches):
 def test_replicas_that_stay_go_on_as_if_nobody_had_left():
     whole, fewer = (start((3, 8, 0), worlds=[WORLD, TWICE, WORLD]) for _ in range(2))
     model = model_of(n_replicas=3)
-    whole.end_epoch([0, 2], model.propagate()), fewer.end_epoch([0, 2], model.propagate())
+    for ended in ([0, 2], [2]):
+        whole.end_epoch(ended, model.propagate()), fewer.end_epoch(ended, model.propagate())
     index = torch.tensor([2, 1])
     fewer.keep(index), fewer._rejected.keep(index)  # which the loop does beside
-    model.keep(index)
-    rest = model
-    model = model_of(n_replicas=3)
+    rest = model_of(n_replicas=3)
+    rest.keep(index)
     for _ in range(2):
         whole.end_epoch([1, 2], model.propagate()), fewer.end_epoch([0, 1], rest.propagate())
     for name, values in fewer.state().items():
