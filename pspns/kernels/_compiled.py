@@ -75,8 +75,12 @@ def _options(*, parallel: bool) -> dict[str, Any]:
 
 def _use_threads(n: int) -> None:
     if getattr(_threads, "n", None) != n:
+        of_torch = torch.get_num_threads()
         numba.set_num_threads(n)
         _threads.n = n
+        # The first time numba starts its threads, and where both use OpenMP torch then takes as many.
+        if torch.get_num_threads() != of_torch:
+            torch.set_num_threads(of_torch)
 
 
 def _begin_as_fork() -> None:

@@ -78,6 +78,20 @@ def test_as_many_threads_as_torch(n_threads, monkeypatch):
     assert used == [min(n_threads, os.cpu_count()), 1]
 
 
+def test_torch_keeps_its_threads_when_numba_starts():
+    script = """
+import os
+os.environ["NUMBA_NUM_THREADS"] = "2"
+import numpy as np, torch
+torch.set_num_threads(1)
+from pspns.kernels.draws import fill_with_bits
+fill_with_bits(np.array([1]), 0, np.empty((1, 10), dtype=np.int64))
+print(torch.get_num_threads())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+
+
 def test_without_a_folder_to_keep_what_is_compiled(tmp_path):
     script = """
 import numba, numpy as np
