@@ -86,7 +86,106 @@ Held-out items may be negatives: to leave them out would tell what is held out. 
 *Cost* is in multiplications, beside what a step of training takes anyway.
 """
 
-INTRODUCTIONS = {"negatives": NEGATIVES}
+DENOISERS = """\
+# Denoisers
+
+Not every click is a like: some observed pairs are noise. A *denoiser* judges the rows of every batch while the model
+learns. It leaves pairs out, gives them less weight, exchanges them for others or takes their label back. It knows train
+alone, and never which pairs are false; recommendations are scored by the model alone.
+
+```sh
+pspns train --data planted-clustered --denoiser t-ce --drop-rate 0.1 --ramp-epochs 2 --steps 50 --out runs/t-ce
+```
+
+The same from a file,
+
+```sh
+cat > t-ce.toml <<'EOF'
+[denoiser]
+name = "t-ce"
+drop_rate = 0.1
+ramp_epochs = 2.0
+
+[training]
+steps = 50
+EOF
+pspns train --data planted-clustered --config t-ce.toml --out runs/t-ce-from-a-file
+```
+
+and in Python:
+
+```python
+import pspns
+
+model = pspns.fit("planted-clustered", denoiser="t-ce", drop_rate=0.1, ramp_epochs=2, steps=50)
+print(model.result["denoiser"])
+```
+
+`denoiser` in the result says how much of their weight pairs kept. Every denoiser works with `mf` and `lightgcn`, with
+any [positives](positives.md) and user weights, with several seeds at once, on CPU and GPU, and goes on after `--resume`
+where it was. [`pspns tune`](tuning.md) takes them as methods: `--methods plain,t-ce,paper+r-ce`.
+
+## What goes with what
+
+* **Loss.** `t-ce`, `r-ce` and `dcf` take `--loss bpr`, the default, or `bce`, with which they were published. `bod` and
+  `pld` are for `bpr`. `deca` and `deca-p` have a pointwise loss of their own and want `--loss bce`.
+* **Negatives.** `t-ce`, `r-ce` and `bod` go with every [sampler](negatives.md). `dcf`, `deca`, `deca-p` and `pld` look
+  at the items that are drawn, and so do not go with `mixgcf`, `dens` and, if it has `sum_over_best`, `dns-m-n`, which
+  make vectors or losses of their own. What does not go together is refused before anything runs.
+* **Ramps.** `t-ce` and `dcf` leave out more and more, over `ramp_epochs`. The ramp must be shorter than training: where
+  training ends early on it, it was plain training. With `bce`, `drop_rate` counts positives and negatives alike, so
+  that of the positives about twice as many go.
+* **Time.** `deca-p` trains twice, the first time plainly.
+* **Users.** `pld` draws each user as often as any other, which by itself is a weighting against active users. Beside
+  plain training that compares two things at once; `--users interaction` leaves the users as they are.
+* **Terms.** `bod` adds alignment and uniformity to what its weights do. `--weigh false` keeps the two and makes all
+  weights 1; without that control nothing can be said about the weights.
+
+## Controls
+
+Plain training, `--denoiser none`, with the same loss: `deca` with `bce` beside plain training with `bpr` would be a
+comparison of losses.
+
+Plain training whose best step is chosen by a loss on validation, without the pairs that have the highest, because
+validation is noisy, too:
+
+```sh
+pspns train --data planted-clustered --loss bce --select-by revised-valid-loss --max-steps 100 --out runs/revised
+```
+
+It is the mean BCE of the validation pairs and as many random negatives, drawn once; lower is better. `--loss-trim` is
+the share of the pairs that is left out (0.2), and `valid-loss` leaves out none. BCE takes scores for log-odds, which
+those of `svd` and `ease` are not, so let a metric choose the settings of these.
+
+False pairs that are known to be false: `--noise 0.2` adds some to train, and the record says how much weight true and
+false pairs kept.
+
+**No denoiser wins everywhere.** A recent audit (*Are We Really Making Recommendations Robust?*, RecSys 2025) found none
+that wins consistently, and that plain training, evaluated better, can match them. So let both controls stand beside a
+denoiser, tuned alike, over several seeds; what was measured here is among the [results](results.md).
+
+Most defaults are those of published code. Where that code does other than the rule says, mostly by a slip, the rule is
+the default, and a switch named by what it does gives the other ([which and why](decisions/0033-denoisers.md)).
+
+## Notation
+
+| | |
+|---|---|
+| `u`, `i`, `j` | a row's user, positive and negative |
+| `s_ui`, `Δ` | present score, `e_u · e_i`; `s_ui − s_uj` |
+| `ℓ` | loss of a row, as `--loss` says: `softplus(−Δ)`, or the mean of `softplus(−s_ui)` and `softplus(s_uj)` |
+| `L` | what is made small, before the weights of users and pairs and the L2 term |
+| `B`, `t`, `T` | rows of a batch; steps and epochs that have ended |
+| `ε`, `ε_t` | share of a batch that is left out, in the end and now |
+| `e`, `e⁰`, `ê` | final vector; parameters; final vector made to length 1 |
+| `d` | length of a vector |
+| `σ`, `softplus` | sigmoid; `ln(1 + exp x)` |
+| `KL` | divergence of two probabilities that a pair is liked |
+
+No gradient passes through a weight or a choice. *Cost* is beside what a step of training takes anyway.
+"""
+
+INTRODUCTIONS = {"negatives": NEGATIVES, "denoisers": DENOISERS}
 
 
 def page(kind: str) -> str:
@@ -121,6 +220,9 @@ def _section(kind: str, name: str, options: Sequence[Option]) -> str:
 
 def _facts(kind: str, name: str, notes: dict[str, str]) -> Iterable[str]:
     yield f"* Use: `--{_section_name(kind)} {name}`"
+    losses = getattr(find_part(kind, name), "losses", ())
+    if isinstance(losses, tuple) and losses:  # of a part whose settings decide, this is a property
+        yield f"* Loss: {' or '.join(f'`{loss}`' for loss in losses)}"
     if "cost" in notes:
         yield f"* Cost: {notes['cost']}"
     if "paper" in notes:

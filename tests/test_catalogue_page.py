@@ -11,7 +11,9 @@ from pspns import catalogue_page
 from pspns.catalogue_page import INTRODUCTIONS, page
 from pspns.components import field_notes, find_part, part_names, part_notes
 from pspns.search_space import Choices, Space, Span
+from pspns.settings import PART_SECTIONS
 
+SECTIONS = {kind: section for section, kind in PART_SECTIONS.items()}
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
@@ -37,18 +39,50 @@ def test_every_part_is_shown_with_all_that_its_file_says(kind):
     for name, text in sections.items():
         notes, part = part_notes(kind, name), find_part(kind, name)
         assert f"```text\n{notes['rule']}\n```\n" in text
-        assert notes["paper"] in text.replace("*", "")
+        if name != "none":
+            assert notes["paper"] in text.replace("*", "")
         assert overview[f"[`{name}`](#{name})"][2] == notes["cost"]
         rows = {row[0]: row for line in text.splitlines() if (row := cells(line))}
         for field in fields(part):
-            row = rows[f"`--negatives.{field.name.replace('_', '-')}`"]
-            assert row[1] == {"None": "unset", "False": "false"}.get(str(field.default), str(field.default))
+            row = rows[f"`--{SECTIONS[kind]}.{field.name.replace('_', '-')}`"]
+            words = {"None": "unset", "False": "false", "True": "true"}
+            assert row[1] == words.get(str(field.default), str(field.default))
             assert row[2] == field_notes(part)[field.name]
 
 
-def test_tables_have_as_many_cells_in_every_row():
-    for table in re.findall(r"(?:^\|.*\n)+", page("negatives"), re.MULTILINE):
+@pytest.mark.parametrize("kind", INTRODUCTIONS)
+def test_tables_have_as_many_cells_in_every_row(kind):
+    for table in re.findall(r"(?:^\|.*\n)+", page(kind), re.MULTILINE):
         assert len({len(cells(line)) for line in table.splitlines()}) == 1
+
+
+def test_losses_stand_beside_each_denoiser():
+    text = page("denoisers")
+    for name in part_names("denoisers"):
+        losses = getattr(find_part("denoisers", name), "losses", ())
+        shown = [f"* Loss: {' or '.join(f'`{loss}`' for loss in losses)}"] if losses else []
+        section = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
+        assert [line for line in section.splitlines() if line.startswith("* Loss:")] == shown
+
+
+def test_what_is_said_to_go_with_what_is_what_the_parts_say():
+    def named(text):
+        return set(re.findall(r"`([a-z-]+)`", text))
+
+    rules = dict(re.findall(r"^\* \*\*(\w+)\.\*\* (.*?)(?=^\* |^$)", page("denoisers"), re.MULTILINE | re.DOTALL))
+    parts = {name: find_part("denoisers", name) for name in part_names("denoisers") if name != "none"}
+    with_both, with_bpr, with_bce = (named(text) & set(parts) for text in rules["Loss"].split(". "))
+    for chosen, losses in ((with_both, {"bpr", "bce"}), (with_bpr, {"bpr"}), (with_bce, {"bce"})):
+        assert chosen == {name for name, part in parts.items() if set(part.losses) == losses}
+    with_any, with_items, _ = (named(text) for text in rules["Negatives"].split(". "))
+    assert with_any == {name for name, part in parts.items() if not getattr(part, "needs_items", False)}
+    assert with_items & set(parts) == set(parts) - with_any
+    vectors = {
+        name for name in part_names("negatives") if not getattr(find_part("negatives", name)(), "only_items", True)
+    }
+    assert with_items - set(parts) == {*vectors, "dns-m-n"}
+    assert named(rules["Ramps"]) & set(parts) == {name for name, part in parts.items() if hasattr(part, "ramp_epochs")}
+    assert named(rules["Time"]) == {name for name, part in parts.items() if getattr(part, "needs_teacher", False)}
 
 
 def test_what_a_search_tries_stands_beside_the_setting(monkeypatch):
