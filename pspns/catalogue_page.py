@@ -158,7 +158,7 @@ the share of the pairs that is left out (0.2), and `valid-loss` leaves out none.
 those of `svd` and `ease` are not, so let a metric choose the settings of these.
 
 False pairs that are known to be false: `--noise 0.2` adds some to train, and the record says how much weight true and
-false pairs kept.
+false pairs kept ([more](noise.md)).
 
 **No denoiser wins everywhere.** A recent audit (*Are We Really Making Recommendations Robust?*, RecSys 2025) found none
 that wins consistently, and that plain training, evaluated better, can match them. So let both controls stand beside a
