@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from pspns.experiments.published import PAPER
+from pspns.experiments import published
 
 DATA = {
     "ml-1m": "MovieLens-1M",
@@ -16,6 +16,8 @@ DATA = {
     "gowalla": "Gowalla",
 }
 MODELS = {"lightgcn": "LightGCN", "mf": "MF"}
+PRINTED_IN = {"lightgcn": "overall", "mf": "mf"}
+"""Model → the paper's table of all methods with it."""
 
 Record = dict[str, Any]
 
@@ -25,9 +27,11 @@ def max_steps(record: Record) -> int:
 
 
 def printed(data: str, model: str, method: str) -> str:
-    """What the paper prints."""
-    figures = PAPER[data, model].get(method)
-    return f"{figures[0]:.2f} / {figures[1]:.2f}" if figures else "–"
+    """What the paper prints: Recall@20 / Precision@20."""
+    recall, precision = (
+        published.printed(PRINTED_IN[model], data, model, method, metric) for metric in ("recall@20", "precision@20")
+    )
+    return "–" if recall is None else f"{recall:.2f} / {precision:.2f}"
 
 
 def limit(record: Record) -> str:

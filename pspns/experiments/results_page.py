@@ -140,7 +140,7 @@ def _protocols(read: Callable[[str], Record | None]) -> Iterable[str]:
             beside = beside or found
             for recipe, words, method in (
                 ("plain", "`plain` (RNS)", "uniform"),
-                ("paper", "`paper` (PSP-NS)", "PSP-NS"),
+                ("paper", "`paper` (PSP-NS)", "psp-ns"),
             ):
                 strict, published = found[recipe], found.get(f"{recipe}, published")
                 cells = (
