@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -12,13 +13,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from denoiser_cases import CASES
 from promises import CaseCounter
 from torch import Tensor
 from toy import make_world, toy_world
 
 from pspns.components import find_part, part_names
+from pspns.denoising.none import NoDenoising
 from pspns.errors import PspnsError
 from pspns.negatives._stream_sampler import StreamSampler
 from pspns.negatives.uniform import UniformNegatives
@@ -100,10 +104,11 @@ class Training:
     model: str = "mf"
     negatives: Any = dataclasses.field(default_factory=UniformNegatives)
     settings: TrainingSettings = STOPPING_EARLY
+    denoiser: Any = dataclasses.field(default_factory=NoDenoising)
 
     def run(self, saving: Saving | None = None, watch: Callable[..., None] = lambda *_: None) -> Fitted:
         members = self.members()
-        trainer = Trainer(members, self.negatives, self.settings, "recall@20", watch, saving)
+        trainer = Trainer(members, self.negatives, self.settings, "recall@20", watch, saving, self.denoiser)
         fitted: Fitted = find_part("models", self.model)(embedding_size=6).fit(members[0].world, trainer)
         return fitted
 
@@ -134,6 +139,8 @@ def assert_same(found: Fitted, expected: Fitted) -> None:
         assert torch.equal(tensors[name].view(torch.int32), tensor.contiguous().view(torch.int32)), name
     histories = [repr([dataclasses.replace(look, seconds=0) for look in one.history]) for one in (found, expected)]
     assert histories[0] == histories[1]
+    assert len(found.pair_weights) == len(expected.pair_weights)
+    assert all(map(np.array_equal, found.pair_weights, expected.pair_weights))
 
 
 SAMPLERS = [
@@ -148,6 +155,42 @@ def test_every_model_and_sampler(model: str, negatives: Any, tmp_path: Path) -> 
     training = Training(model=model, negatives=negatives)
     found, used = training.in_pieces(tmp_path, every=5)
     assert len(used) >= 2
+    assert_same(found, training.run())
+
+
+@pytest.mark.parametrize("model", ["mf", "lightgcn"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_model_and_denoiser(model: str, name: str, tmp_path: Path) -> None:
+    denoiser, loss = CASES[name]
+    training = Training(model=model, denoiser=denoiser, settings=dataclasses.replace(STOPPING_EARLY, loss=loss))
+    found, used = training.in_pieces(tmp_path, every=5)
+    assert len(used) >= 2
+    expected = training.run()
+    assert_same(found, expected)
+    assert len(expected.pair_weights) == (0 if denoiser == NoDenoising() else 5)
+    assert len(set(expected.steps)) > 1, "none of the replicas stopped before the others"
+
+
+@pytest.mark.parametrize("stop", [3, 20])
+def test_a_training_before_the_training_is_gone_on_with_too(stop: int, tmp_path: Path) -> None:
+    """Stopped in the first or in the second, and also a second time between two looks."""
+    denoiser, loss = CASES["deca-p, bce"]
+    training = Training(denoiser=denoiser, settings=dataclasses.replace(STOPPING_EARLY, loss=loss, steps=14))
+    taken: list[tuple[bool, int]] = []
+
+    def count(step: int, last_step: int, evaluation: Any) -> None:
+        is_first = not taken or (taken[-1][0] and taken[-1][1] < 14)
+        taken.append((is_first, step))
+        if len(taken) in (stop, stop + 4):
+            raise KeyboardInterrupt
+
+    found = None
+    while found is None:
+        checkpoints = Checkpoints(tmp_path, {})
+        with contextlib.suppress(KeyboardInterrupt):
+            found = training.run(Saving(checkpoints, NEVER, checkpoints.latest(pytest.fail)), count)
+    # No step was taken twice.
+    assert taken == [(True, step) for step in range(1, 15)] + [(False, step) for step in range(1, 15)]
     assert_same(found, training.run())
 
 
@@ -354,16 +397,19 @@ def test_a_damaged_checkpoint_is_never_used(tmp_path: Path, case_counter: CaseCo
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("model", ["mf", "lightgcn"])
-def test_on_a_gpu_it_goes_on_too(model: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_on_a_gpu_it_goes_on_too(name: str, model: str, tmp_path: Path) -> None:
     """Steps are recorded there; what is replayed must belong to the tensors that were loaded."""
 
     def members() -> list[Member]:
         return [dataclasses.replace(member, world=_on_gpu(member.world), validate=None) for member in two_members()]
 
-    training = Training(members, model, settings=dataclasses.replace(STOPPING_EARLY, steps=30))
+    denoiser, loss = CASES[name]
+    settings = dataclasses.replace(STOPPING_EARLY, loss=loss, steps=30)
+    training = Training(members, model, settings=settings, denoiser=denoiser)
     found, used = training.in_pieces(tmp_path, every=11)
     expected = training.run()
-    assert [checkpoint.step for checkpoint in used] == [11, 22]
+    assert [checkpoint.step for checkpoint in used] == [11, 22] * (2 if name.startswith("deca-p") else 1)
     for name, tensor in expected.scorer.tensors().items():
         torch.testing.assert_close(found.scorer.tensors()[name], tensor, rtol=1e-3, atol=1e-5)
 
