@@ -78,7 +78,6 @@ class Estimate:
     n_users: int
     n_items: int
     n_train: int  # pairs
-    n_noise: int  # of them false, added at random
     n_replicas: int
     n_parameters: int | None  # of all replicas; unset for a model without a training loop
     bytes_by_stage: dict[str, int]  # what a run needs at once, on the device; after a refusal, what is known of it
@@ -88,6 +87,7 @@ class Estimate:
     refusal: str | None  # why the run would not fit
     peak_bytes: int | None  # the most this process held so far on the device, where the system tells
     pace: Pace | None  # unset without a training loop, and where the run would not fit
+    n_noise: int = 0  # train pairs that are false, added at random
 
     @property
     def bytes_needed(self) -> int:
