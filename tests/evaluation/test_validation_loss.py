@@ -13,6 +13,7 @@ from toy import given_split
 
 from pspns import dry_run
 from pspns.components import find_part
+from pspns.data.noise import add_noise
 from pspns.data.planted import plant
 from pspns.data.split import Pairs, Split
 from pspns.data.splits.none import NoSplit
@@ -180,6 +181,12 @@ class TestNegatives:
         torch.manual_seed(5)
         np.random.seed(5)
         assert loss_of(split, seed=3, trim=0.5).negatives.tolist() == first
+
+    def test_do_not_change_with_the_noise_that_was_added_to_train(self):
+        split = random_split()
+        noisy = add_noise(split, 0.3, np.random.default_rng(0))
+        assert len(noisy.train) > len(split.train)
+        assert loss_of(noisy).negatives.tolist() == loss_of(split).negatives.tolist()
 
     def test_pairs_that_cannot_be_judged_are_left_out_and_counted(self):
         # User 3 and item 5 are unknown to train; user 2 has every item in train or validation.
