@@ -294,7 +294,9 @@ def _load_tensors(path: Path, device: torch.device | str) -> dict[str, torch.Ten
         raise DataError(f"{path}: is not a readable safetensors file: {error}") from error
     with _plain_file(path) as file:
         _parse(path, file.read(int.from_bytes(file.read(8), "little")))  # a name that occurs twice is overlooked above
-    return tensors
+    # Copied to where torch puts tensors: on some processors the last bits of a product depend on where in memory its
+    # factors begin, and a file begins them anywhere.
+    return {name: tensor.clone() for name, tensor in tensors.items()}
 
 
 def _sha256(path: Path) -> str:
