@@ -1,7 +1,7 @@
 """How much harm false positives do, and who withstands them: denoisers and recipes with noise added to train.
 
-The share is `--noise`. Where nothing is built, `published` trains as `strict` does and differs by the mask `train` alone,
-which every record has; so only `paper` is trained under it, too.
+The share is `--noise`. Where nothing is built, `published` trains as `strict` does and differs by the mask `train`
+alone, which every record has; so only `paper` is trained under it, too.
 """
 
 from __future__ import annotations
