@@ -44,7 +44,7 @@ def describe_run(run: Run) -> dict[str, Any]:
         "seeds": list(run.settings.run.seeds),
         "served_replica": served_replica(chooser, run.settings.evaluation.select_by),
         **_figures(run.model),
-        "denoiser": _denoiser(run),
+        "denoiser": describe_denoiser(run),
         "groups": _groups(run),
         "baselines": {judged.name: _figures(judged) for judged in run.baselines},
         "baselines_left_out": run.left_out,
@@ -125,7 +125,7 @@ def _figures(judged: Judged) -> dict[str, Any]:
     }
 
 
-def _denoiser(run: Run) -> dict[str, Any]:
+def describe_denoiser(run: Run) -> dict[str, Any]:
     """Which one it was, and for each seed the mean weight it left to pairs: all of them, and true and false ones where
     noise tells them apart. Empty where it left all of them as they are."""
     fitted = run.model.fitted

@@ -17,8 +17,9 @@ from pspns.dry_run import estimate
 from pspns.errors import SettingsError, StoppedError
 from pspns.evaluation.protocol import find_protocol
 from pspns.options import base_layers, command_line, resolve
+from pspns.record import describe_denoiser
 from pspns.report.comparison import tables_of
-from pspns.report.words import choice
+from pspns.report.words import choice, kept
 from pspns.resume import has_checkpoint, unfinished_folder
 from pspns.run import Run, run
 from pspns.run_folder import unfinished_run, write_run
@@ -51,6 +52,8 @@ def train_and_show(settings: Settings, out: Path, *, overwrite: bool, resume: bo
     say(f"wrote {out}")
     if finished.protocol.warning:
         warn(f"protocol {finished.protocol.name}: {finished.protocol.warning}")
+    if words := kept(describe_denoiser(finished)):
+        tell(words)
     if finished.rankings.test:
         for table in tables_of([out]):
             show_comparison(table, settings.evaluation.ranks_by, settings.evaluation.k)

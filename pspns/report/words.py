@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pspns.evaluation.selection import is_lower_better
 from pspns.report.comparison import Row, Table
 
@@ -64,6 +66,22 @@ def title(metric: str) -> str:
     name, _, cutoff = metric.partition("@")
     shown = name.upper() if name in ("ndcg", "mrr", "map") else name.replace("-", " ").capitalize()
     return f"{shown}@{cutoff}"
+
+
+def kept(denoiser: dict[str, Any]) -> str:
+    """What a denoiser left of the pairs' weight, of a result; nothing where it gave none.
+
+    >>> kept({"name": "dcf", "kept_at_last_step": [{"all": 0.8, "true": 0.85, "false": 0.5}]})
+    'In the end, dcf kept 0.85 of the weight of true pairs and 0.50 of that of false ones.'
+    """
+    found = [one for one in denoiser["kept_at_last_step"] if one]
+    if not found:
+        return ""
+    means = {group: sum(one[group] for one in found) / len(found) for group in found[0]}
+    what = f"{means['all']:.2f} of the weight of pairs"
+    if "false" in means:
+        what = f"{means['true']:.2f} of the weight of true pairs and {means['false']:.2f} of that of false ones"
+    return f"In the end, {denoiser['name']} kept {what}."
 
 
 def choice(select_by: str) -> str:
