@@ -99,7 +99,7 @@ def _find_parts(folder: Path, *, any_suffix: bool) -> dict[Part, Path]:
         elif part != Part.VALID:
             raise DataError(
                 f"{folder}: no {part.name.lower()} file; the folder holds: {there}. Expected train, test "
-                f"and perhaps valid, each ending in one of {', '.join(known_suffixes())}; "
+                f"and perhaps valid, each ending in one of {', '.join(known_suffixes())} (with --format, in anything); "
                 f"to split a single file, give the file itself"
             )
     return found
