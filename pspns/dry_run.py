@@ -14,18 +14,28 @@ import torch
 from pspns.components import find_part, part_name
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit, Split
+from pspns.denoising.none import NoDenoising
 from pspns.evaluation.protocol import Protocol, find_protocol
 from pspns.memory import GIB, MemoryBudget, MemoryBudgetError
 from pspns.models._embedding_model import EmbeddingModel, Starts
 from pspns.models.ease import Ease
 from pspns.models.popular import Popular
 from pspns.models.svd import CANDIDATE_RANKS, SvdRanking
-from pspns.needed_bytes import StepSizes, held_bytes, message_bytes, sampler_bytes, svd_bytes, training_bytes
+from pspns.needed_bytes import (
+    StepSizes,
+    denoiser_bytes,
+    held_bytes,
+    message_bytes,
+    sampler_bytes,
+    svd_bytes,
+    training_bytes,
+)
 from pspns.positives._facts import describe_positives, positives_words
 from pspns.run import BASELINES, Rankings, Say, build_world, choose_device, make_split, prepare_rankings, validator
 from pspns.settings import Settings
-from pspns.shapes import Fitted, World
+from pspns.shapes import Embeddings, Fitted, World
 from pspns.training.epochs import Epochs
+from pspns.training.loop import Saving
 from pspns.training.recorded_step import STEPS_BEFORE_RECORDING
 from pspns.training.stopping import Evaluation
 from pspns.training.trainer import MakeModel, Member, Trainer
@@ -51,6 +61,8 @@ class Pace:
     interval: int  # steps between two looks
     limit: int  # steps
     patience: int | None  # looks without improvement; unset: exactly `limit` steps are taken
+    # Of a plain training before, which may take as many steps and looks; unset: there is none.
+    teacher_seconds_per_step: float | None = None
 
     @property
     def seconds_to_limit(self) -> float:
@@ -65,8 +77,9 @@ class Pace:
         return self._seconds_to(min((1 + self.patience) * self.interval, self.limit))
 
     def _seconds_to(self, step: int) -> float:
-        n_looks = -(-step // self.interval)  # the last step has one in any case
-        return step * self.seconds_per_step + n_looks * self.seconds_per_look
+        looks = -(-step // self.interval) * self.seconds_per_look  # the last step has one in any case
+        before = 0.0 if self.teacher_seconds_per_step is None else step * self.teacher_seconds_per_step + looks
+        return before + step * self.seconds_per_step + looks
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,11 @@ class Estimate:
             every = f"every {pace.interval:,} steps"
             look = f"; a look at {pace.looks_at} {every}: {in_time(pace.seconds_per_look)}" if pace.looks_at else ""
             yield f"one step of {_counted(self.n_replicas, 'replica')}: {in_time(pace.seconds_per_step)}{look}"
+            if pace.teacher_seconds_per_step is not None:
+                yield (
+                    f"trains twice: a plain model comes first, a step of which takes "
+                    f"{in_time(pace.teacher_seconds_per_step)}; the times that follow are of both"
+                )
             if pace.patience is None:
                 yield f"training for exactly {pace.limit:,} steps: about {in_time(pace.seconds_to_limit)}"
             else:
@@ -262,6 +280,8 @@ def _rehearse_training(
     sizes = StepSizes(n_replicas, settings.training.batch_size, size, n_layers)
     if of_sampler := sampler_bytes(settings.negatives, world, sizes):
         stages["negatives"] = of_sampler
+    if of_denoiser := denoiser_bytes(settings.denoiser, world, sizes):
+        stages["denoiser"] = of_denoiser
     world.memory.check(sum(stages.values()), f"training {_counted(n_replicas, 'replica')}")
 
     say("a few steps of training and one look, to measure them")
@@ -326,6 +346,33 @@ def _measure(
             torch.cuda.synchronize(device)
         return clock()
 
+    before = None
+    if getattr(trainer.denoiser, "needs_teacher", False):
+        before, _ = _step_seconds(replace(trainer, denoiser=NoDenoising()), make_model, size, now)
+    seconds, model = _step_seconds(trainer, make_model, size, now)
+    of_order = _order_seconds_per_step(trainer, now)
+    training, chooser = settings.training, find_protocol(settings.run.protocol).select_on
+    pace = Pace(
+        seconds_per_step=seconds + of_order,
+        seconds_per_look=_look_seconds(member, model, now),
+        looks_at={"valid": "validation", "test": "the test"}[chooser] if member.validate else None,
+        interval=training.interval(len(member.world.train)),
+        limit=training.steps or training.max_steps,
+        patience=training.patience if training.steps is None else None,
+        teacher_seconds_per_step=None if before is None else before + of_order,
+    )
+    return pace, model
+
+
+class _Untaught(Trainer):
+    """Trains nothing before: a step takes as long whatever its teacher has learned."""
+
+    def _teacher(self, make_model: MakeModel, size: int) -> tuple[Embeddings | None, float, Saving | None]:
+        return None, 0.0, self.saving
+
+
+def _step_seconds(trainer: Trainer, make_model: MakeModel, size: int, now: Clock) -> tuple[float, EmbeddingModel]:
+    """Of one step; and the model after a few."""
     made: list[EmbeddingModel] = []
 
     def make(starts: Starts, device: torch.device) -> EmbeddingModel:
@@ -334,19 +381,9 @@ def _measure(
 
     stopwatch = _Stopwatch(now)
     with suppress(_EnoughError):
-        replace(trainer, watch=stopwatch).train(make, size)
+        _Untaught(**vars(replace(trainer, watch=stopwatch))).train(make, size)
     (model,) = made
-
-    training, chooser = settings.training, find_protocol(settings.run.protocol).select_on
-    pace = Pace(
-        seconds_per_step=stopwatch.seconds_per_step + _order_seconds_per_step(trainer, now),
-        seconds_per_look=_look_seconds(member, model, now),
-        looks_at={"valid": "validation", "test": "the test"}[chooser] if member.validate else None,
-        interval=training.interval(len(member.world.train)),
-        limit=training.steps or training.max_steps,
-        patience=training.patience if training.steps is None else None,
-    )
-    return pace, model
+    return stopwatch.seconds_per_step, model
 
 
 class _EnoughError(Exception):

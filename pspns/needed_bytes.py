@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pspns.denoising.none import NoDenoising
 from pspns.shapes import World
 from pspns.spectral import OVERSAMPLING, is_exact
 from pspns.training.epochs import ROWS_AT_ONCE, STEPS_AHEAD
@@ -44,7 +45,7 @@ def training_bytes(world: World, size: int, n_replicas: int, batch_size: int) ->
 
 @dataclass(frozen=True)
 class StepSizes:
-    """What the bytes of a sampler depend on, beside the world and its settings."""
+    """What the bytes of a sampler or a denoiser depend on, beside the world and its settings."""
 
     n_replicas: int
     batch_size: int
@@ -68,6 +69,21 @@ class StepSizes:
 def sampler_bytes(part: Any, world: World, sizes: StepSizes) -> int:
     """What a part of negatives/ holds at most, in a step or between two; one that does not say needs nothing."""
     return int(part.needed_bytes(world, sizes)) if hasattr(part, "needed_bytes") else 0
+
+
+def denoiser_bytes(part: Any, world: World, sizes: StepSizes) -> int:
+    """What a part of denoising/ holds at most, in a step or between two, and what is noted down of every pair."""
+    if isinstance(part, NoDenoising):
+        return 0
+    own = int(part.needed_bytes(world, sizes)) if hasattr(part, "needed_bytes") else 0
+    return own + _kept_bytes(len(world.pairs), sizes.n_replicas, world.device)
+
+
+def _kept_bytes(n_pairs: int, n_replicas: int, device: torch.device) -> int:
+    """Of each replica's pairs, how often they were offered and how much of them was kept; after an evaluation the host
+    has their weights, which it works out for one replica after the other."""
+    sums = 8 * n_pairs * n_replicas
+    return sums + (8 * n_replicas + 40) * n_pairs if device.type == "cpu" else sums
 
 
 def gradient_bytes(world: World, sizes: StepSizes, *, by_layers: bool = False) -> int:

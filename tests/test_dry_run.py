@@ -9,14 +9,21 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from denoiser_cases import CASES
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from toy import CPU, given_split, random_pairs, toy_world
+from toy import CPU, given_split, make_world, random_pairs, toy_world
 
 import pspns.training.trainer as trainer_module
 from pspns.components import find_part, part_names
 from pspns.data.split import GivenSplit
 from pspns.data.splits.none import NoSplit
+from pspns.denoising.bod import BilevelWeights
+from pspns.denoising.dcf import DoubleCorrection
+from pspns.denoising.deca import CrossModelAgreement
+from pspns.denoising.deca_p import AgreeingWithTeacher, PretrainedAgreement
+from pspns.denoising.none import NoDenoising
+from pspns.denoising.pld import PersonalLossDraw
 from pspns.dry_run import (
     LEAST_STEPS,
     MOST_STEPS,
@@ -28,13 +35,21 @@ from pspns.dry_run import (
 from pspns.errors import SettingsError
 from pspns.evaluation.ranking import FullRanking
 from pspns.item_sets import ItemSets
-from pspns.memory import GIB, MemoryBudget
+from pspns.memory import GIB, MemoryBudget, MemoryBudgetError
 from pspns.models.ease import Ease
 from pspns.models.lightgcn import LightGcn
 from pspns.models.mf import MatrixFactorisation
 from pspns.models.popular import Counts, Popular
 from pspns.models.svd import SvdRanking
-from pspns.needed_bytes import StepSizes, held_bytes, message_bytes, sampler_bytes, svd_bytes, training_bytes
+from pspns.needed_bytes import (
+    StepSizes,
+    denoiser_bytes,
+    held_bytes,
+    message_bytes,
+    sampler_bytes,
+    svd_bytes,
+    training_bytes,
+)
 from pspns.negatives.ahns import AdaptiveNegatives
 from pspns.negatives.dens import DisentangledNegatives
 from pspns.negatives.dns import DynamicNegatives
@@ -44,6 +59,7 @@ from pspns.negatives.mixgcf import MixedNegatives
 from pspns.negatives.srns import RememberedNegatives
 from pspns.negatives.uniform import UniformNegatives
 from pspns.positives.psp import PspPositives
+from pspns.positives.repeated import RepeatedPositives
 from pspns.rng import ReplicaStream, host_stream
 from pspns.run import run
 from pspns.settings import EvaluationSettings, RunSettings, Settings
@@ -105,13 +121,14 @@ class LiveTensors(TorchDispatchMode):
         self.now -= self._sizes.pop(address)
 
 
-def trained(world, model, n_replicas, batch_size, watch, steps=6, negatives=None):
+def trained(world, model, n_replicas, batch_size, watch, steps=6, negatives=None, denoiser=None, loss="bpr"):
     trainer = Trainer(
         members=[Member(world, XavierStart(), 1e-4, range(n_replicas), None)],
         negatives=negatives or UniformNegatives(),
-        settings=TrainingSettings(steps=steps, batch_size=batch_size),
+        settings=TrainingSettings(steps=steps, batch_size=batch_size, loss=loss),
         select_by="recall@20",
         watch=watch,
+        denoiser=denoiser or NoDenoising(),
     )
     return model.fit(world, trainer)
 
@@ -163,8 +180,12 @@ def test_a_step_holds_as_much_as_was_estimated(n_users, n_items, n_pairs, batch_
 
 
 def check_bytes_of_sampler(negatives, n_users, n_items, n_pairs, batch_size, layers):
-    """Over an epoch and a bit, with what happens at its end; of all that a training holds."""
-    world = toy_world(n_users=n_users, n_items=n_items, n_pairs=n_pairs)
+    return check_bytes(toy_world(n_users=n_users, n_items=n_items, n_pairs=n_pairs), batch_size, layers, negatives)
+
+
+def check_bytes(world, batch_size, layers, negatives=None, denoiser=None, loss="bpr"):
+    """Over an epoch and a bit, with what happens at its end and the last look; of all that a training holds."""
+    negatives, denoiser = negatives or UniformNegatives(), denoiser or NoDenoising()
     model = MatrixFactorisation(embedding_size=32) if layers is None else LightGcn(embedding_size=32, layers=layers)
     live, peaks = LiveTensors(), []
 
@@ -173,10 +194,11 @@ def check_bytes_of_sampler(negatives, n_users, n_items, n_pairs, batch_size, lay
         live.peak = live.now
 
     with live:
-        trained(world, model, 2, batch_size, watch, -(-world.pairs.n_visits // batch_size) + 2, negatives)
-    found = training_bytes(world, 32, 2, batch_size)
+        n_steps = -(-world.pairs.n_visits // batch_size) + 2
+        trained(world, model, 2, batch_size, watch, n_steps, negatives, denoiser, loss)
+    found, sizes = training_bytes(world, 32, 2, batch_size), StepSizes(2, batch_size, 32, layers or 0)
     beside = sum(found.values()) + (0 if layers is None else message_bytes(found["embeddings"], layers, CPU))
-    total = beside + sampler_bytes(negatives, world, StepSizes(2, batch_size, 32, layers or 0))
+    total = beside + sampler_bytes(negatives, world, sizes) + denoiser_bytes(denoiser, world, sizes)
     peak = max(peaks[1:])  # the first step makes Adam's moments
     assert 0.97 * peak < total < 2 * peak
     return beside, peak
@@ -217,6 +239,97 @@ def test_a_step_holds_as_much_as_was_estimated_whatever_the_negatives(
 def test_and_whatever_their_settings(negatives, layers):
     beside, peak = check_bytes_of_sampler(negatives, 200, 150, 1000, 960, layers)
     assert peak > 1.5 * beside, "the sampler's own did not weigh enough to be seen"
+
+
+@pytest.mark.parametrize(
+    ("n_users", "n_items", "n_pairs", "batch_size", "layers"),
+    [
+        pytest.param(1200, 800, 200, 128, None, id="large tables"),
+        pytest.param(1200, 800, 200, 128, 2, id="large tables, messages"),
+        pytest.param(100, 80, 300, 1500, None, id="a large batch"),
+        pytest.param(100, 80, 6000, 512, None, id="many pairs"),
+    ],
+)
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_holds_as_much_as_was_estimated_whatever_the_denoiser(
+    name, n_users, n_items, n_pairs, batch_size, layers
+):
+    denoiser, loss = CASES[name]
+    world = toy_world(n_users=n_users, n_items=n_items, n_pairs=n_pairs)
+    check_bytes(world, batch_size, layers, denoiser=denoiser, loss=loss)
+
+
+@pytest.mark.parametrize("layers", [None, 2])
+@pytest.mark.parametrize(
+    ("denoiser", "loss", "times"),
+    [
+        (BilevelWeights(outer_steps=2), "bpr", 5),
+        (BilevelWeights(weights_of_other_rows=True), "bpr", 10),
+        (CrossModelAgreement(size=100), "bce", 5),
+        (DoubleCorrection(window=100), "bpr", 1.5),
+        (DoubleCorrection(window=40, history="slot"), "bce", 1.5),
+        (PersonalLossDraw(pool=100, warm_up=0), "bpr", 3),
+        (PretrainedAgreement(size=2), "bce", 1.5),
+        (PretrainedAgreement(size=100), "bce", 5),
+    ],
+)
+def test_and_whatever_its_settings(denoiser, loss, times, layers):
+    beside, peak = check_bytes(toy_world(n_pairs=400), 960, layers, denoiser=denoiser, loss=loss)
+    assert peak > times * beside, "the denoiser's own did not weigh enough to be seen"
+
+
+def test_copies_of_pairs_that_a_denoiser_looks_up_count():
+    world = toy_world(n_users=100, n_items=80, n_pairs=4000)
+    twice = make_world(world.train, 100, 80, pairs=RepeatedPositives(copies=2).build(world))
+    denoiser = PersonalLossDraw(pool=2, warm_up=0)
+    check_bytes(twice, 128, None, denoiser=denoiser)
+    one, two = (denoiser_bytes(denoiser, own, StepSizes(2, 128, 32, 0)) for own in (world, twice))
+    assert two - one == 8 * len(world.pairs)
+
+
+@pytest.mark.parametrize("model", LOOPS)
+def test_the_bytes_of_a_denoiser_are_part_of_the_estimate(data, model, monkeypatch):
+    assert "denoiser" not in estimate(data, settings(model=model)).bytes_by_stage
+    corrected = settings(
+        model=model, denoiser=DoubleCorrection(window=5, relabel="discard"), training={"batch_size": 100}
+    )
+    found = estimate(data, corrected)
+    stages, n = found.bytes_by_stage, found.n_train
+    # Of every pair and replica five losses, two counts and a mark; users, items and weights of the pairs, three numbers
+    # of each user; of each row its losses before and after. And what was kept: two sums and their quotient; of one
+    # replica at a time in double precision.
+    own = 2 * n * (4 * 5 + 8 + 1) + 20 * n + 24 * 60 + 2 * 128 * (8 * 5 + 40)
+    assert stages["denoiser"] == own + 2 * n * (8 + 8) + 40 * n
+    without = sum(stages.values()) - stages.get("the graph", 0) - stages["denoiser"]
+    monkeypatch.setattr(Loop, "_take_step", lambda _: pytest.fail("a step was taken"))
+    tight = dataclasses.replace(corrected.run, memory_gib=(without + 1) / GIB)
+    assert estimate(data, dataclasses.replace(corrected, run=tight)).refusal.startswith("training 2 replicas needs")
+
+
+@pytest.mark.parametrize("denoiser", [PretrainedAgreement(size=500), CrossModelAgreement(size=500)])
+def test_a_training_whose_denoiser_does_not_fit_is_refused_before_a_step(denoiser, monkeypatch):
+    """Also before the steps of a training that comes first."""
+    monkeypatch.setattr(Loop, "_take_step", lambda _: pytest.fail("a step was taken"))
+    world = toy_world()
+    needed = denoiser_bytes(denoiser, world, StepSizes(3, 64, 8, 0))
+    tight = dataclasses.replace(world, memory=MemoryBudget(CPU, (needed - 1) / GIB))
+    with pytest.raises(MemoryBudgetError, match=r"denoising needs about .* or take fewer seeds or smaller batches"):
+        trained(tight, LOOPS[0], 3, 64, lambda *_: None, denoiser=denoiser, loss="bce")
+
+
+def test_of_members_in_one_loop_the_most_pairs_count(monkeypatch):
+    monkeypatch.setattr(Loop, "_take_step", lambda _: pytest.fail("a step was taken"))
+    world, denoiser = toy_world(), DoubleCorrection(window=500)
+    more = make_world(world.train, 40, 30, pairs=PspPositives(rank=4).build(world))
+    assert len(more.pairs) > 1.2 * len(world.pairs)
+    needed = denoiser_bytes(denoiser, more, StepSizes(2, 64, 8, 0))
+    tight = [dataclasses.replace(own, memory=MemoryBudget(CPU, 0.95 * needed / GIB)) for own in (world, more)]
+    members = [Member(own, XavierStart(), 1e-4, [0], None) for own in tight]
+    trainer = Trainer(
+        members, UniformNegatives(), TrainingSettings(steps=1, batch_size=64), "recall@20", print, denoiser=denoiser
+    )
+    with pytest.raises(MemoryBudgetError, match="denoising needs about"):
+        LOOPS[0].fit(tight[0], trainer)
 
 
 @pytest.mark.parametrize("model", LOOPS)
@@ -454,6 +567,33 @@ def test_new_orders_of_long_epochs_are_shared_out(data, clock, monkeypatch):
     assert pace.seconds_per_step == pytest.approx(2 * 1.5 / n_batches)
 
 
+@pytest.mark.parametrize("model", LOOPS)
+def test_a_training_that_comes_first_is_timed_too(data, clock, monkeypatch, model):
+    """Its steps take half a second, those of the other two; looks at both are alike."""
+    take_step, taken = Loop._take_step, {True: 0, False: 0}
+
+    def slow(loop):
+        is_second = isinstance(loop._denoiser, AgreeingWithTeacher)
+        taken[is_second] += 1
+        clock.now += 2 if is_second else 0.5
+        take_step(loop)
+
+    monkeypatch.setattr(Loop, "_take_step", slow)
+    twice = settings(model=model, denoiser=PretrainedAgreement(), training={"loss": "bce", "patience": 4})
+    found = estimate(data, twice, clock=clock)
+    assert taken == {True: WARM_UP_STEPS + LEAST_STEPS, False: WARM_UP_STEPS + LEAST_STEPS}
+    assert found.n_parameters == (60 + 40) * 8 * 2
+    assert found.pace.teacher_seconds_per_step == pytest.approx(0.5)
+    assert found.pace.seconds_per_step == pytest.approx(2)
+    n_looks = -(-1000 // found.pace.interval)
+    assert found.pace.seconds_to_limit == pytest.approx(1000 * (0.5 + 2) + 2 * n_looks * 2 * 0.25)
+    assert found.words()[2] == (
+        "trains twice: a plain model comes first, a step of which takes 500 ms; the times that follow are of both"
+    )
+    once = settings(model=model, denoiser=CrossModelAgreement(), training={"loss": "bce"})
+    assert estimate(data, once, clock=clock).pace.teacher_seconds_per_step is None
+
+
 def test_without_validation_there_is_nothing_to_look_at(data, clock):
     found = estimate(data, settings(split=NoSplit(), training={"steps": 7}), clock=clock)
     assert (found.pace.seconds_per_look, found.pace.looks_at) == (0.0, None)
@@ -473,6 +613,9 @@ def test_seconds_worked_by_hand():
     assert pace().least_seconds == 40 * 0.5 + 4 * 2  # one look that is better, three that are not
     assert pace(patience=20).least_seconds == pace().seconds_to_limit
     assert pace(patience=None).least_seconds == pace().seconds_to_limit
+    twice = pace(teacher_seconds_per_step=0.25)
+    assert twice.seconds_to_limit == 95 * (0.5 + 0.25) + 2 * 10 * 2
+    assert twice.least_seconds == 40 * (0.5 + 0.25) + 2 * 4 * 2
 
 
 def test_the_least_and_the_limit_are_those_of_a_run(data):

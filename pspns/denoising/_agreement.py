@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from pspns.denoising._denoising import Denoising
+from pspns.needed_bytes import StepSizes
 from pspns.rng import host_stream
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_above_zero, check_choice, check_least, check_share
-from pspns.shapes import DenoisedWorld, JudgedRows, ScoredRows, State, take
+from pspns.shapes import DenoisedWorld, JudgedRows, ScoredRows, State, World, take
 from pspns.training.replica_adam import ReplicaAdam
 
 EPSILON = 1e-5  # added before every logarithm
@@ -24,10 +25,11 @@ Blind = Literal["never", "first-step", "always"]
 
 @dataclass(frozen=True, kw_only=True)
 class AgreementSettings:
-    c1: float = 1000.0
-    """What it costs to like a negative while positives are doubted (C₁)."""
-    c2: float = 10.0
-    """What it costs not to like a positive while negatives are doubted (C₂)."""
+    c1: float = 1.0
+    """What it costs to like a negative while positives are doubted (C₁). The published program begins with 1,000, and
+    its authors chose from 1 to 1,000 for each data set; where C₁ is far above C₂, hardly anything is liked any more."""
+    c2: float = 1.0
+    """What it costs not to like a positive while negatives are doubted (C₂); 10 in the published program."""
     alpha: float = 1.0
     """Which way round the two models are compared (α): 1 is KL(g‖f), 0 is KL(f‖g)."""
     size: int = 32
@@ -51,6 +53,14 @@ class AgreementSettings:
         check_share(self, "alpha")
         check_above_zero(self, "learning_rate")
         check_choice(self, "blind", Blind)
+
+    def _models_bytes(self, n_models: int, world: World, sizes: StepSizes) -> int:
+        """What so many models of its own need: each with its gradient and Adam's moments."""
+        of_tables = sizes.of_nodes(world.n_users + world.n_items, 4 * 4 * self.size * n_models)
+        # One after the other: of each row a user's and two items' vectors and what is made of them; what Adam makes of
+        # one table at a time.
+        of_rows = sizes.of_rows(5 * 4 * self.size * n_models + 200)
+        return of_tables + max(of_rows, sizes.of_nodes(max(world.n_users, world.n_items), 6 * 4 * self.size))
 
 
 class Agreement(Denoising):

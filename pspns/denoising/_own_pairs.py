@@ -6,7 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pspns.shapes import DenoisedWorld, PositiveBatch
+from pspns.shapes import DenoisedWorld, PositiveBatch, World
+
+
+def own_pairs_bytes(world: World) -> int:
+    """What `OwnPairs` holds, whatever the number of replicas."""
+    has_copies = bool((world.pairs.copies != 1).any())
+    return (20 + 8 * has_copies) * len(world.pairs) + 3 * 8 * world.n_users
 
 
 class OwnPairs:

@@ -22,11 +22,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pspns.denoising._denoising import Denoising
-from pspns.denoising._own_pairs import OwnPairs
+from pspns.denoising._own_pairs import OwnPairs, own_pairs_bytes
+from pspns.needed_bytes import VECTORS_A_ROW, StepSizes, gradient_bytes
 from pspns.rng import ReplicaStream, host_stream
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_above_zero, check_least
-from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, ScoredRows, State, Vectors, take
+from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, ScoredRows, State, Vectors, World, take
 from pspns.training.epochs import ROWS_AT_ONCE
 from pspns.training.replica_adam import ReplicaAdam
 
@@ -72,6 +73,22 @@ class BilevelWeights:
 
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> Bilevel:
         return Bilevel(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        generators = sizes.n_replicas * 4 * 4 * HIDDEN * (2 * sizes.embedding_size + HIDDEN + 2)  # and all for Adam
+        of_rows = sizes.of_rows(8 * 2 * HIDDEN, vectors=VECTORS_A_ROW)
+        # Of users, positives and negatives, how close each row is to each other; and of one block what that is made of.
+        a_block = sizes.n_rows if world.device.type == "cuda" else min(sizes.n_rows, TERMS_IN_A_SUM)
+        closeness = sizes.of_rows(3 * 4 * sizes.n_rows) + 3 * 4 * a_block**2
+        inner, outer = closeness + gradient_bytes(world, sizes), 0
+        if self.weights_of_other_rows:
+            inner += sizes.of_rows(4 * 4 * sizes.n_rows)
+        if self.weigh and self.outer_steps:
+            # Gradients of two losses by all vectors, and what it takes to differentiate them.
+            outer = sizes.of_nodes(world.n_users + world.n_items, vectors=6)
+            if self.weights_of_other_rows:
+                outer += sizes.of_rows(10 * 4 * sizes.n_rows)
+        return own_pairs_bytes(world) + generators + of_rows + max(inner, outer)
 
 
 class Bilevel(Denoising):

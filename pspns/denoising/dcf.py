@@ -20,13 +20,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pspns.denoising._denoising import Denoising
-from pspns.denoising._own_pairs import OwnPairs
+from pspns.denoising._own_pairs import OwnPairs, own_pairs_bytes
 from pspns.denoising._ramp import Ramp, n_kept, places_by_size, share_of
+from pspns.needed_bytes import StepSizes
 from pspns.repetitions import is_repeated
 from pspns.rng import ReplicaStream
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_above_zero, check_below_one, check_choice, check_drop_rate, check_least
-from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, Negatives, PositiveBatch, ScoredRows, State
+from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, Negatives, PositiveBatch, ScoredRows, State, World
 from pspns.training.epochs import ROWS_AT_ONCE
 
 Relabel = Literal["flip", "discard", "keep-label"]
@@ -87,6 +88,15 @@ class DoubleCorrection:
 
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> Correcting:
         return Correcting(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        n_batches = -(-world.pairs.n_visits // sizes.batch_size)
+        n = n_batches * sizes.n_rows if self.history == "slot" else len(world.pairs)
+        window = 1 if self.mean == "since-reset" else self.window
+        remembered = sizes.of_nodes(n, 4 * window + 8) + sizes.of_nodes(len(world.pairs), 1)
+        # One after the other: what is remembered of the rows, before and after; four numbers of each possible partner.
+        choosing, turning = 8 * window + 40, 4 * 8 * TRIES if self.relabel == "flip" else 0
+        return own_pairs_bytes(world) + remembered + sizes.of_rows(max(choosing, turning))
 
 
 class Correcting(Denoising):

@@ -17,13 +17,17 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pspns.denoising._agreement import Agreement, AgreementSettings, logits_of
-from pspns.shapes import DenoisedWorld, ScoredRows
+from pspns.needed_bytes import StepSizes
+from pspns.shapes import DenoisedWorld, ScoredRows, World
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossModelAgreement(AgreementSettings):
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> LearningToAgree:
         return LearningToAgree(world, seeds, self, "g")
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        return self._models_bytes(3, world, sizes)
 
 
 class LearningToAgree(Agreement):

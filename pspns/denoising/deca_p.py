@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from pspns.denoising._agreement import Agreement, AgreementSettings
-from pspns.shapes import DenoisedWorld, Embeddings, ScoredRows, State, take
+from pspns.needed_bytes import StepSizes
+from pspns.shapes import DenoisedWorld, Embeddings, ScoredRows, State, World, take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,10 @@ class PretrainedAgreement(AgreementSettings):
 
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> AgreeingWithTeacher:
         return AgreeingWithTeacher(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        teacher = sizes.of_nodes(world.n_users + world.n_items, vectors=1) + sizes.of_rows(vectors=4)
+        return teacher + self._models_bytes(2, world, sizes)
 
 
 class AgreeingWithTeacher(Agreement):

@@ -21,11 +21,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pspns.denoising._denoising import Denoising
-from pspns.denoising._own_pairs import OwnPairs
+from pspns.denoising._own_pairs import OwnPairs, own_pairs_bytes
+from pspns.needed_bytes import StepSizes
 from pspns.rng import ReplicaStream
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_above_zero, check_choice, check_least
-from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, Negatives, PositiveBatch, ScoredRows, State
+from pspns.shapes import DenoisedWorld, JudgedRows, ModelView, Negatives, PositiveBatch, ScoredRows, State, World
 
 UserSampling = Literal["uniform", "interaction"]
 
@@ -52,6 +53,9 @@ class PersonalLossDraw:
 
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> PersonalLossDrawing:
         return PersonalLossDrawing(world, seeds, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        return own_pairs_bytes(world) + sizes.of_rows(48 * self.pool + 20)
 
 
 class PersonalLossDrawing(Denoising):

@@ -18,9 +18,10 @@ import torch
 import torch.nn.functional as F
 
 from pspns.denoising._denoising import Denoising
+from pspns.needed_bytes import StepSizes
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_least
-from pspns.shapes import DenoisedWorld, JudgedRows, ScoredRows
+from pspns.shapes import DenoisedWorld, JudgedRows, ScoredRows, World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,9 @@ class ReweightedLoss:
 
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> Reweighting:
         return Reweighting(world, self.beta)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        return sizes.of_rows(20)
 
 
 class Reweighting(Denoising):

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from pspns.denoising._denoising import Denoising
 from pspns.denoising._ramp import Ramp, are_largest, n_kept
+from pspns.needed_bytes import StepSizes
 from pspns.search_space import Choices, Space
 from pspns.setting_checks import check_choice, check_drop_rate
-from pspns.shapes import DenoisedWorld, JudgedRows, ScoredRows, State
+from pspns.shapes import DenoisedWorld, JudgedRows, ScoredRows, State, World
 
 RankBy = Literal["loss", "positive"]
 
@@ -47,6 +48,9 @@ class TruncatedLoss:
 
     def start(self, world: DenoisedWorld, seeds: Sequence[int]) -> Truncating:
         return Truncating(world, self)
+
+    def needed_bytes(self, world: World, sizes: StepSizes) -> int:
+        return sizes.of_rows(20)
 
 
 class Truncating(Denoising):

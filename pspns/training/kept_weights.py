@@ -44,24 +44,30 @@ class KeptWeights:
         """`[pairs]` for each replica; 1 for a pair that has not been offered."""
         if self._sums is None:
             return [np.ones(len(world.pairs)) for world in self._worlds]
-        trained, offered = self._sums.double().cpu().numpy()
-        found = np.where(offered > 0, trained / np.maximum(offered, 1), 1.0)
-        return [row[: len(world.pairs)] for row, world in zip(found, self._worlds, strict=True)]
+        found = []
+        for place in range(len(self._worlds)):
+            trained, offered = self._sums_of(place)
+            found.append(np.where(offered > 0, trained / np.maximum(offered, 1), 1.0))
+        return found
 
     def by_truth(self) -> list[dict[str, float]]:
         """The mean weight of all pairs for each replica and, where false ones are known, of true and of false pairs."""
         if self._sums is None:
             return [{} for _ in self._worlds]
-        sums = self._sums.double().cpu().numpy()
         found = []
-        for (trained, offered), world in zip(sums.transpose(1, 0, 2), self._worlds, strict=True):
-            n, is_false = len(world.pairs), world.is_false
-            groups = {"all": np.ones(n, dtype=bool)}
-            if is_false is not None:
-                groups |= {"true": ~is_false, "false": is_false}
-            totals = {name: (trained[:n][group].sum(), offered[:n][group].sum()) for name, group in groups.items()}
+        for place, world in enumerate(self._worlds):
+            trained, offered = self._sums_of(place)
+            groups = {"all": np.ones(len(world.pairs), dtype=bool)}
+            if world.is_false is not None:
+                groups |= {"true": ~world.is_false, "false": world.is_false}
+            totals = {name: (trained[group].sum(), offered[group].sum()) for name, group in groups.items()}
             found.append({name: float(given / of) for name, (given, of) in totals.items() if of > 0})
         return found
+
+    def _sums_of(self, place: int) -> Floats:
+        """`[2, pairs]` of one replica; one at a time, because there may be many pairs."""
+        assert self._sums is not None
+        return self._sums[:, place, : len(self._worlds[place].pairs)].cpu().double().numpy()
 
     def forget(self) -> None:
         """Begin anew."""

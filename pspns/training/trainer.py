@@ -14,7 +14,7 @@ from pspns.errors import SettingsError
 from pspns.item_sets import RejectedItems
 from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
-from pspns.needed_bytes import StepSizes, sampler_bytes
+from pspns.needed_bytes import StepSizes, denoiser_bytes, sampler_bytes
 from pspns.rng import host_stream
 from pspns.shapes import DenoisedWorld, Embeddings, Fitted, Validate, World
 from pspns.starts._score_spread import score_deviation
@@ -66,13 +66,11 @@ class Trainer:
             raise SettingsError(
                 "without a validation part nothing tells when to stop; set --training.steps to a fixed number"
             )
+        self._check_memory(size)
         teacher, seconds_before, saving = self._teacher(make_model, size)
         replicas = [(member, seed) for member in self.members for seed in member.seeds]
         seeds = [seed for _, seed in replicas]
         ground = self.members[0].world
-        # Without the layers of a graph, of which nothing is known here: at least so much.
-        sizes = StepSizes(len(seeds), self.settings.batch_size, size, n_layers=0)
-        ground.memory.check(sampler_bytes(self.negatives, ground, sizes), "drawing negatives", "take fewer candidates")
         model = make_model(
             [m.start.embeddings(m.world, size, host_stream(s, "start")) for m, s in replicas], ground.device
         )
@@ -117,6 +115,17 @@ class Trainer:
             history=stopping.history,
             pair_weights=[stopping.pair_weights[place] for place in sorted(stopping.pair_weights)],
         )
+
+    def _check_memory(self, size: int) -> None:
+        """Before hours of training, not after: what negatives and denoiser need, each by itself."""
+        n_replicas = sum(len(member.seeds) for member in self.members)
+        worlds = [member.world for member in self.members]
+        # Without the layers of a graph, of which nothing is known here: at least so much.
+        sizes = StepSizes(n_replicas, self.settings.batch_size, size, n_layers=0)
+        memory, most_pairs = worlds[0].memory, max(worlds, key=lambda world: len(world.pairs))
+        memory.check(sampler_bytes(self.negatives, worlds[0], sizes), "drawing negatives", "take fewer candidates")
+        of_denoiser = denoiser_bytes(self.denoiser, most_pairs, sizes)
+        memory.check(of_denoiser, "denoising", "take fewer seeds or smaller batches")
 
     def _teacher(self, make_model: MakeModel, size: int) -> tuple[Embeddings | None, float, Saving | None]:
         """A model like the one to be trained, trained plainly, if the denoiser compares the two; the seconds it took;
