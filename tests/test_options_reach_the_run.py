@@ -45,6 +45,8 @@ def test_the_same_options_give_the_same_bits(plain):
         {"recipe": "recommended"},
         {"loss": "bce"},
         {"negatives": "negatives_for_tests:LowestNegatives"},
+        {"denoiser": "denoisers_for_tests:ConstantWeight"},
+        {"denoiser": "denoisers_for_tests:ConstantWeight", "weight": 0.25},
         {"seeds": [1]},
         {"data_seed": 1},
         {"noise": 0.1},
