@@ -9,22 +9,15 @@ What a denoiser does at an epoch's end (BOD) or before training (DeCA(p)) is not
 
 from __future__ import annotations
 
-import argparse
 import statistics
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks._report import Report
-from benchmarks._steps import BATCH, SIZE, seconds_a_step, train
-from benchmarks._world import movielens, read_data
+from benchmarks._steps import parse_options, seconds_a_step, train, world_of, world_words
 from pspns.components import find_part, part_names
-from pspns.evaluation.protocol import STRICT
-from pspns.memory import MemoryBudget
 from pspns.negatives.uniform import UniformNegatives
-from pspns.run import build_world, choose_device, make_split
-from pspns.settings import RunSettings, Settings
 from pspns.shapes import World
 
 # Settings with which they leave plain training as it is.
@@ -37,29 +30,14 @@ WITHOUT_EFFECT: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.denoisers", description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data", type=Path, help="a folder of data files, or an .npz of write_arrays; unset: as in `make bench`"
-    )
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--models", nargs="+", default=["lightgcn", "mf"])
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1])
-    parser.add_argument("--steps", type=int, default=200, help="timed in a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, required=True, help="a folder")
-    options = parser.parse_args()
-    device = choose_device(options.device)
-    settings = Settings(run=RunSettings(device=options.device))
-    split = make_split(read_data(options.data), settings, STRICT) if options.data else movielens()[0]
-    world = build_world(split, settings, STRICT, MemoryBudget(device))
+    options = parse_options("python -m benchmarks.denoisers", __doc__.partition("\n")[0])
+    world = world_of(options)
     for model in options.models:
         _check(world, model)
     report = Report(
-        f"A step with each denoiser, {device.type}",
-        f"{options.data.stem if options.data else 'generated data'}: {world.n_users:,} users, {world.n_items:,} items, "
-        f"{len(world.train):,} pairs; batch {BATCH:,}, size {SIZE}, float32; medians of {options.rounds} rounds of "
-        f"{options.steps} steps, in turns. {', '.join(WITHOUT_EFFECT)} equalled plain training to the bit when told to "
-        "change nothing.",
+        f"A step with each denoiser, {world.device.type}",
+        f"{world_words(options, world)}, in turns. {', '.join(WITHOUT_EFFECT)} equalled plain training to the bit when "
+        "told to change nothing.",
         ("model", "replicas", "denoiser", "loss", "ms a step", "beside plain training"),
     )
     for model in options.models:
@@ -68,7 +46,7 @@ def main() -> None:
             for (name, loss), seconds in times.items():
                 ratio = f"{seconds / times['none', loss]:.2f}"
                 report.add(model, n_replicas, name, loss, f"{1000 * seconds:.3f}", ratio)
-    report.write(options.out, f"denoisers-{device.type}")
+    report.write(options.out, f"denoisers-{world.device.type}")
 
 
 def _check(world: World, model: str) -> None:

@@ -9,21 +9,14 @@ epoch are timed over a whole epoch, its end included.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-from pathlib import Path
 
 import torch
 
 from benchmarks._report import Report
-from benchmarks._steps import BATCH, SIZE, STEPS_BEFORE, seconds_a_step
-from benchmarks._world import movielens, read_data
+from benchmarks._steps import BATCH, SIZE, STEPS_BEFORE, parse_options, seconds_a_step, world_of, world_words
 from pspns.components import find_part, part_names
-from pspns.evaluation.protocol import STRICT
 from pspns.item_sets import RejectedItems
-from pspns.memory import MemoryBudget
-from pspns.run import build_world, choose_device, make_split
-from pspns.settings import RunSettings, Settings
 from pspns.shapes import Embeddings, ModelView, PositiveBatch, SharedWorld, World, take
 
 SETTINGS = {"irgan": {"warm_up": 1}}  # by default its generator is not asked for the first epochs
@@ -32,27 +25,12 @@ MOST_FOR_DNS = 1.5  # times a step with uniform negatives, LightGCN on a GPU
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.samplers", description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--data", type=Path, help="a folder of data files, or an .npz of write_arrays; unset: as in `make bench`"
-    )
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--models", nargs="+", default=["lightgcn", "mf"])
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1])
-    parser.add_argument("--steps", type=int, default=200, help="timed in a round")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, required=True, help="a folder")
-    options = parser.parse_args()
-    device = choose_device(options.device)
-    settings = Settings(run=RunSettings(device=options.device))
-    split = make_split(read_data(options.data), settings, STRICT) if options.data else movielens()[0]
-    world = build_world(split, settings, STRICT, MemoryBudget(device))
+    options = parse_options("python -m benchmarks.samplers", __doc__.partition("\n")[0])
+    world = world_of(options)
     _check_choices(world)
     report = Report(
-        f"A step with each negative sampler, {device.type}",
-        f"{options.data.stem if options.data else 'generated data'}: {world.n_users:,} users, {world.n_items:,} items, "
-        f"{len(world.train):,} pairs; batch {BATCH:,}, size {SIZE}, float32; medians of {options.rounds} rounds of "
-        f"{options.steps} steps (an epoch for {' and '.join(FOLLOW_EPOCHS)}), in turns. DNS chose as a "
+        f"A step with each negative sampler, {world.device.type}",
+        f"{world_words(options, world)} (an epoch for {' and '.join(FOLLOW_EPOCHS)}), in turns. DNS chose as a "
         "plain form in float64 does.",
         ("model", "replicas", "negatives", "ms a step", "beside uniform", "target"),
     )
@@ -61,12 +39,12 @@ def main() -> None:
             times = _time_all(world, model, n_replicas, options.steps, options.rounds)
             for name, seconds in times.items():
                 ratio = seconds / times["uniform"]
-                is_judged = (model, name, device.type) == ("lightgcn", "dns", "cuda")
+                is_judged = (model, name, world.device.type) == ("lightgcn", "dns", "cuda")
                 verdict = (
                     f"at most {MOST_FOR_DNS}: {'met' if ratio <= MOST_FOR_DNS else 'missed'}" if is_judged else None
                 )
                 report.add(model, n_replicas, name, f"{1000 * seconds:.3f}", f"{ratio:.2f}", verdict)
-    report.write(options.out, f"samplers-{device.type}")
+    report.write(options.out, f"samplers-{world.device.type}")
 
 
 def _check_choices(world: World) -> None:

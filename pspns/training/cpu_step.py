@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from pspns.kernels import pairs
-from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Denoiser, Embeddings, PositiveBatch, Sampler, ScoredRows
-from pspns.training.kept_weights import KeptWeights
+from pspns.shapes import Embeddings, PositiveBatch, ScoredRows
 from pspns.training.objective import slopes
 from pspns.training.row_adam import RowAdam, Rows
 from pspns.training.written_out_step import WrittenOutStep
@@ -21,17 +19,7 @@ class CpuStep(WrittenOutStep[RowAdam]):
     at the items, all rows must be at the present step, and Adam goes through the whole table.
     """
 
-    def __init__(
-        self,
-        model: EmbeddingModel,
-        sampler: Sampler,
-        denoiser: Denoiser,
-        kept: KeptWeights,
-        l2: Tensor,
-        learning_rate: float,
-    ):
-        """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        super().__init__(RowAdam, model, sampler, denoiser, kept, l2, learning_rate)
+    adam = RowAdam
 
     @torch.no_grad()
     def take(self, batch: PositiveBatch) -> Tensor:

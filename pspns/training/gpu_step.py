@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
 from pspns.gpu_kernels.adam import GpuAdam
 from pspns.gpu_kernels.pairs import GpuPairs
-from pspns.models._embedding_model import EmbeddingModel
-from pspns.shapes import Denoiser, Embeddings, PositiveBatch, Sampler, ScoredRows
-from pspns.training.kept_weights import KeptWeights
+from pspns.shapes import Embeddings, PositiveBatch, ScoredRows
 from pspns.training.objective import slopes
 from pspns.training.written_out_step import WrittenOutStep
 
@@ -17,18 +17,11 @@ from pspns.training.written_out_step import WrittenOutStep
 class GpuStep(WrittenOutStep[GpuAdam]):
     """Negatives, scores, their gradient, that of the tables, Adam: for samplers that give items, not vectors."""
 
-    def __init__(
-        self,
-        model: EmbeddingModel,
-        sampler: Sampler,
-        denoiser: Denoiser,
-        kept: KeptWeights,
-        l2: Tensor,
-        learning_rate: float,
-    ):
-        """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        super().__init__(GpuAdam, model, sampler, denoiser, kept, l2, learning_rate)
-        self._beside = torch.cuda.Stream(model.users.device)  # type: ignore[no-untyped-call]
+    adam = GpuAdam
+
+    @cached_property
+    def _beside(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream(self._model.users.device)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def take(self, batch: PositiveBatch) -> Tensor:

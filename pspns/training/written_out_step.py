@@ -28,9 +28,10 @@ A = TypeVar("A", bound=TableAdam)
 class WrittenOutStep(Generic[A]):
     """Base of steps for samplers that give items, not vectors; what is left to write is `take` and `settle`."""
 
+    adam: type[A]
+
     def __init__(
         self,
-        adam: type[A],
         model: EmbeddingModel,
         sampler: Sampler,
         denoiser: Denoiser,
@@ -39,9 +40,9 @@ class WrittenOutStep(Generic[A]):
         learning_rate: float,
     ):
         """`l2` `[replicas]` is each replica's weight of the squared lengths."""
-        self._adam, self._learning_rate = adam, learning_rate
+        self._learning_rate = learning_rate
         self._model, self._sampler, self._denoiser, self._kept, self._l2 = model, sampler, denoiser, kept, l2
-        self._users, self._items = adam(model.users, learning_rate), adam(model.items, learning_rate)
+        self._users, self._items = (self.adam(table, learning_rate) for table in (model.users, model.items))
 
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones); all rows must be settled."""
@@ -63,7 +64,7 @@ class WrittenOutStep(Generic[A]):
     def load_state(self, state: State) -> None:
         """Go on with a model that has been restored."""
         self._users, self._items = (
-            self._adam(table, self._learning_rate, part_of(state, name))
+            self.adam(table, self._learning_rate, part_of(state, name))
             for name, table in (("users", self._model.users), ("items", self._model.items))
         )
 
