@@ -74,12 +74,16 @@ def kept(denoiser: dict[str, Any]) -> str:
     >>> kept({"name": "dcf", "kept_at_last_step": [{"all": 0.8, "true": 0.85, "false": 0.5}]})
     'In the end, dcf kept 0.85 of the weight of true pairs and 0.50 of that of false ones.'
     """
-    found = [one for one in denoiser["kept_at_last_step"] if one]
-    if not found:
+    # A seed has met no false pair since its last look but one if there are few, and tells of none.
+    of_groups = {
+        group: [one[group] for one in denoiser["kept_at_last_step"] if group in one]
+        for group in ("all", "true", "false")
+    }
+    means = {group: sum(values) / len(values) for group, values in of_groups.items() if values}
+    if not means:
         return ""
-    means = {group: sum(one[group] for one in found) / len(found) for group in found[0]}
     what = f"{means['all']:.2f} of the weight of pairs"
-    if "false" in means:
+    if {"true", "false"} <= set(means):
         what = f"{means['true']:.2f} of the weight of true pairs and {means['false']:.2f} of that of false ones"
     return f"In the end, {denoiser['name']} kept {what}."
 

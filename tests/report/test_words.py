@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pspns.report.comparison import Row, Table
-from pspns.report.words import cell, percent, title, verdict
+from pspns.report.words import cell, kept, percent, title, verdict
 
 N_USERS = 200
 NOISE = np.random.default_rng(0).normal(0, 0.05, N_USERS)
@@ -89,3 +89,16 @@ def test_training_that_ended_at_its_last_step_lets_nobody_conclude():
     assert said.endswith("But the best step of mf was its last: train longer before you draw a conclusion.")
     ahead = row("mf", 0.4, has_loop=True, is_unfinished=True)
     assert verdict(table(ahead, row("ease", 0.3, has_loop=False)), "recall@20").endswith("the training loop pays.")
+
+
+def test_what_was_kept_is_the_mean_over_the_seeds_that_met_such_pairs():
+    # With few false pairs, a seed may have met none since its last look but one.
+    of_seeds = [{"all": 0.5, "true": 0.5}, {"all": 0.7, "true": 0.8, "false": 0.2}]
+    for seeds in (of_seeds, of_seeds[::-1]):
+        said = kept({"name": "r-ce", "kept_at_last_step": seeds})
+        assert said == "In the end, r-ce kept 0.65 of the weight of true pairs and 0.20 of that of false ones."
+    assert (
+        kept({"name": "r-ce", "kept_at_last_step": of_seeds[:1]})
+        == "In the end, r-ce kept 0.50 of the weight of pairs."
+    )
+    assert kept({"name": "none", "kept_at_last_step": [{}, {}]}) == ""
