@@ -155,7 +155,7 @@ pspns train --data planted-clustered --loss bce --select-by revised-valid-loss -
 
 It is the mean BCE of the validation pairs and as many random negatives, drawn once; lower is better. `--loss-trim` is
 the share of the pairs that is left out (0.2), and `valid-loss` leaves out none. BCE takes scores for log-odds, which
-those of `svd` and `ease` are not, so let a metric choose the settings of these.
+those of `svd` and `ease` are not, so beside such a run Recall chooses the settings of these.
 
 False pairs that are known to be false: `--noise 0.2` adds some to train, and the record says how much weight true and
 false pairs kept ([more](noise.md)).

@@ -140,6 +140,9 @@ def run_together(
         watch=watch,
         saving=saving,
     )
+    if getattr(settings.denoiser, "needs_teacher", False):
+        denoiser = part_name("denoisers", settings.denoiser)
+        say(f"{denoiser} trains twice, first a plain model, then its own; steps are counted anew, seconds are not")
     with _timed(seconds, "training"), named_when_it_runs_out(f"training on {device}", LESS_TO_TRAIN):
         together = settings.model.fit(prepared[0].world, trainer)
     seconds["training"] += saving.seconds_before if saving else 0.0
@@ -249,7 +252,9 @@ def _judge_beside_baselines(
     name = part_name("models", settings.model)
     with _timed(seconds, "evaluation"):
         judged = judge(name, fitted, rankings)
-    alone = dataclasses.replace(trainer, members=[_trained_as(one)], saving=None)
+    # Never by a loss: the scores of baselines are no log-odds, and a loss would choose weaker ones.
+    select_by = settings.evaluation.ranks_by
+    alone = dataclasses.replace(trainer, members=[_trained_as(one)], saving=None, select_by=select_by)
     baselines, left_out = [], {}
     with _timed(seconds, "baselines"):
         for baseline in BASELINES if settings.run.baselines and rankings.test else ():

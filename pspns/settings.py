@@ -39,10 +39,14 @@ class EvaluationSettings:
         if self.inactive < 0:
             raise SettingsError(f"inactive must be at least 0, got {self.inactive}; change [evaluation] inactive")
         if not 0 <= self.loss_trim < 1:
-            raise SettingsError(f"loss_trim must be at least 0 and below 1, got {self.loss_trim:g}")
+            raise SettingsError(
+                f"loss_trim must be at least 0 and below 1, got {self.loss_trim:g}; change [evaluation] loss_trim"
+            )
         if self.selects_by_loss:
             return
         metric, _, cutoff = self.select_by.partition("@")
+        if metric in LOSSES:
+            raise SettingsError(f"select_by has a cut-off only for metrics, got '{self.select_by}'; write {metric}")
         with blaming("select_by"):
             if metric not in part_names("metrics"):
                 raise unknown_name("metric", metric, [*part_names("metrics"), *LOSSES])

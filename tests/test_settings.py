@@ -50,7 +50,7 @@ def test_as_dict_names_the_parts_and_leaves_unset_sections_out() -> None:
         (EvaluationSettings, {"select_by": "recall@²"}, "such as recall@20, got 'recall@²'"),
         (EvaluationSettings, {"select_by": "ndgc@5"}, "did you mean 'ndcg'?"),
         (EvaluationSettings, {"select_by": "valid-los"}, "did you mean 'valid-loss'?"),
-        (EvaluationSettings, {"select_by": "valid-loss@20"}, "did you mean 'valid-loss'?"),
+        (EvaluationSettings, {"select_by": "valid-loss@20"}, "only for metrics, got 'valid-loss@20'; write valid-loss"),
         (EvaluationSettings, {"loss_trim": 1.0}, "loss_trim must be at least 0 and below 1, got 1"),
         (EvaluationSettings, {"loss_trim": -0.1}, "loss_trim must be at least 0 and below 1, got -0.1"),
         (EvaluationSettings, {"loss_trim": float("nan")}, "loss_trim must be at least 0 and below 1, got nan"),

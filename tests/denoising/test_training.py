@@ -16,7 +16,7 @@ from denoiser_worlds import MODELS, same_bits, train
 from safetensors.torch import load_file
 from toy import CPU, given_split, make_world, toy_world
 
-from pspns.components import find_part, part_names
+from pspns.components import find_part, part_name, part_names
 from pspns.denoising.none import NoDenoising
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
@@ -128,6 +128,14 @@ def test_members_whose_epochs_end_at_different_steps_come_out_as_they_would_alon
     assert min(begun[0].values()) > max(begun[1].values()) > 1
     for found, expected in zip(members, alone(name, model), strict=True):
         assert_same(found, expected)
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_who_trains_twice_is_told_of(name):
+    told = []
+    fitted(settings_of(name, steps=1), say=told.append)
+    twice = f"{part_name('denoisers', CASES[name][0])} trains twice, first a plain model, then its own"
+    assert sum(line.startswith(twice) for line in told) == getattr(CASES[name][0], "needs_teacher", False)
 
 
 def leaving_at(last_look: int):

@@ -21,7 +21,9 @@ from pspns.errors import DataError, SettingsError
 from pspns.evaluation.validation_loss import ValidationLoss
 from pspns.memory import GIB, MemoryBudget
 from pspns.models._dot_product import DotProduct
+from pspns.models.ease import Ease
 from pspns.models.mf import MatrixFactorisation
+from pspns.models.svd import SvdRanking
 from pspns.record import describe_run
 from pspns.run import run
 from pspns.settings import EvaluationSettings, RunSettings, Settings
@@ -259,16 +261,26 @@ class TestRuns:
             != loss_of(found.split).of(found.model.fitted.scorer, 1)[LOSSES[1]]
         )
 
-    def test_the_setting_of_a_baseline_is_that_of_the_lowest_loss(self, data):
-        found = run(data, settings("valid-loss", baselines=True, steps=10))
-        chosen = {judged.name: judged.fitted.chosen for judged in found.baselines}
-        for name, key, candidates in (("svd", "rank", (16, 32)), ("ease", "l2", (100.0, 200.0, 500.0, 1000.0))):
-            losses = {}
-            for value in candidates:
-                alone = dataclasses.replace(settings("valid-loss"), model=find_part("models", name)(**{key: value}))
-                losses[value] = run(data, alone).model.valid[0].overall["valid-loss"]
-            assert chosen[name] == {key: min(losses, key=lambda value: losses[value])}
-            assert len(set(losses.values())) == len(candidates)
+    def test_no_loss_chooses_the_setting_of_a_baseline(self, data):
+        """Their scores are no log-odds."""
+        by_loss, by_metric = (
+            run(data, settings(select_by, baselines=True, steps=1)).baselines
+            for select_by in ("valid-loss", "recall@5")
+        )
+        chosen = {judged.name: judged.fitted.chosen for judged in by_loss}
+        assert chosen == {judged.name: judged.fitted.chosen for judged in by_metric}
+        ranks = {rank: dataclasses.replace(settings("valid-loss"), model=SvdRanking(rank=rank)) for rank in (16, 32)}
+        losses = {rank: run(data, one).model.valid[0].overall["valid-loss"] for rank, one in ranks.items()}
+        assert chosen["svd"] == {"rank": max(losses, key=lambda rank: losses[rank])}
+
+    def test_a_loss_chooses_the_setting_of_a_model_without_a_loop_if_asked_to(self, data):
+        losses = {}
+        for l2 in (100.0, 200.0, 500.0, 1000.0):
+            found = run(data, dataclasses.replace(settings("valid-loss"), model=Ease(l2=l2)))
+            losses[l2] = found.model.valid[0].overall["valid-loss"]
+        assert len(set(losses.values())) == 4
+        found = run(data, dataclasses.replace(settings("valid-loss"), model=Ease()))
+        assert found.model.fitted.chosen == {"l2": min(losses, key=lambda l2: losses[l2])}
 
     def test_going_on_after_a_stop_chooses_the_same(self, data, tmp_path):
         whole = run(data, settings("revised-valid-loss", patience=3))
