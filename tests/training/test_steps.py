@@ -75,6 +75,56 @@ def test_equals_autograd(layers, size, loss, reads):
         torch.testing.assert_close(compiled[2][name], value.to(compiled[2][name]), rtol=1e-2, atol=1e-6)
 
 
+class Looking(UniformSampler):
+    """Says what all items score before its step."""
+
+    reads = "scores"
+
+    def __init__(self, world, seeds):
+        super().__init__(world, seeds)
+        self.seen = []
+
+    def sample(self, batch, model):
+        self.seen.append(all_scores(batch, model))
+        return super().sample(batch, model)
+
+
+class Doubting(Denoising):
+    """The same of a denoiser."""
+
+    reads = "scores"
+
+    def __init__(self):
+        super().__init__("bpr")
+        self.seen = []
+
+    def choose_positives(self, batch, negatives, model):
+        self.seen.append(all_scores(batch, model))
+        return batch, negatives
+
+
+def all_scores(batch, model):
+    n_items = len(model.final.items)
+    return model.score(batch.users, torch.arange(n_items).expand(*batch.users.shape, n_items))
+
+
+@pytest.mark.parametrize("who", ["sampler", "denoiser"])
+def test_whoever_reads_scores_finds_every_item_at_the_present_step(who):
+    # Of batches this small most items have no part, and the compiled step could leave those behind.
+    world, found = toy_world(), []
+    for kind in (PlainStep, CpuStep):
+        rng = np.random.default_rng(0)
+        tables = [rng.normal(0, 0.3, (n, 8)).astype(np.float32) for n in (world.n_users, world.n_items)]
+        sampler = Looking(world, [3]) if who == "sampler" else UniformSampler(world, [3])
+        denoiser = Doubting() if who == "denoiser" else Denoising("bpr")
+        model, epochs = EmbeddingModel([tuple(tables)], CPU), Epochs([world], 4, [3])
+        step = kind(model, sampler, denoiser, KeptWeights([world]), torch.tensor([0.02]), 0.01)
+        for _ in range(12):
+            step.take(epochs.next_batch())
+        found.append(torch.stack({"sampler": sampler, "denoiser": denoiser}[who].seen))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("layers", [0, 1])
 def test_a_replica_is_the_same_to_the_bit_after_another_has_left(layers):
     whole, _, _ = steps_of(CpuStep, layers=layers, size=8)
