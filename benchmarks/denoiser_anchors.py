@@ -153,10 +153,12 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder of the three files")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--seeds", type=int, default=3, help="how many, at least 2")
     parser.add_argument("--only", default="", help="names of anchors, a semicolon between them; unset: all")
     parser.add_argument("--out", type=Path, required=True, help="a folder")
     options = parser.parse_args()
+    if options.seeds < 2:
+        parser.error(f"--seeds must be at least 2, to tell how far seeds differ, got {options.seeds}")
     report = Report(
         "Denoisers beside published figures: LightGCN, bce, MovieLens-100K with noise",
         "Published: least to most over the seeds of an audit, or its mean. Found: mean over seeds, train and "

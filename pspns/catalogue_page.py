@@ -162,7 +162,7 @@ false pairs kept ([more](noise.md)).
 
 **No denoiser wins everywhere.** A recent audit (*Are We Really Making Recommendations Robust?*, RecSys 2025) found none
 that wins consistently, and that plain training, evaluated better, can match them. So let both controls stand beside a
-denoiser, tuned alike, over several seeds; what was measured here is among the [results](results.md).
+denoiser, tuned alike, over several seeds.
 
 Most defaults are those of published code. Where that code does other than the rule says, mostly by a slip, the rule is
 the default, and a switch named by what it does gives the other ([which and why](decisions/0033-denoisers.md)).

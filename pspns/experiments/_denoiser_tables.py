@@ -14,17 +14,17 @@ DENOISERS = """\
 
 Every denoiser [at its defaults](denoisers.md) on observed pairs, with bpr where it has that form, learning rate 0.001,
 L2 0.0001, three seeds; Recall@20 / Precision@20. As above, mask `train` is what `published` gives on observed pairs,
-and what the paper's figures are to be held against (it has none for BOD). `none` is plain training. Controls:
-`none, bce` for DeCA, which has no other loss; `none, revised-valid-loss`, whose best step was chosen by the loss on
-validation without a fifth of the positives; `deca` with what its published program begins with; `bod, weights 1`,
-which leaves its two other losses; `pld, users of interactions`, which does not draw all users alike. *change*:
-Recall@20 under `strict` against `none`. *kept*: the mean weight of the pairs at the end, 1 being plain training's.
+and what the paper's figures are to be held against (it has none for BOD). `none` is plain training. Controls: `none,
+bce` for DeCA, which has no other loss; the same with its best step chosen by the loss on validation without a fifth of
+the positives; `deca` with what its published program begins with; `bod, weights 1`, which leaves its two other losses;
+`pld, users of interactions`, which does not draw all users alike. *change*: Recall@20 under `strict` against `none`.
+*kept*: the mean weight of the pairs at the end, 1 being plain training's.
 """
 
 NOISE = """\
 ### With false pairs added
 
-The same with random false pairs added to train, a fifth as many as there were; they are not masked in evaluation. Where
+The same with random false pairs added to train, *noise* times as many as there were; no mask knows them. Where
 nothing is built, `published` differs from `strict` by the mask alone, so mask `train` is its figure again.
 `paper` and `recommended` are the recipes; what stands beside them are models without training. *change*: Recall@20
 under `strict` against `plain` of the same table. *kept*: the mean weight at the end of true pairs / of false ones. A
@@ -60,7 +60,9 @@ Cells = dict[tuple[str, str], Members]
 def _members(folder: Path, experiment: str, data: str, model: str) -> Members:
     found: Members = {}
     for path in sorted(folder.glob(f"{experiment}-{model}-{data}*.json")):
-        found |= json.loads(path.read_text(encoding="utf-8"))["members"]
+        members = json.loads(path.read_text(encoding="utf-8"))["members"]
+        assert not found.keys() & members.keys(), f"{path}: another record has the same members"
+        found |= members
     return found
 
 
@@ -88,15 +90,19 @@ def _alone(cells: Cells) -> Iterable[str]:
 def _noisy(cells: Cells) -> Iterable[str]:
     yield from (
         NOISE,
-        "| data | model | method | limit | `strict` | change | mask `train` | `published` | kept: true / false |",
-        f"|{'---|' * 9}",
+        "| data | model | noise | method | limit | `strict` | change | mask `train` | `published` "
+        "| kept: true / false |",
+        f"|{'---|' * 10}",
     )
     for (data, model), members in cells.items():
+        where = f"| {DATA[data]} | {MODELS[model]} | "
         for name, record in members.items():
             if name.endswith("(published)"):
                 continue
             published = members.get(f"{name} (published)")
             row = (
+                f"{record['settings']['data']['noise']:g}",
+                f"`{name}`",
                 f"{max_steps(record):,}, {record['settings']['training']['patience']}",
                 pair(record["test"], "precision@20") + limit(record),
                 _change(record, members.get("plain")),
@@ -104,10 +110,11 @@ def _noisy(cells: Cells) -> Iterable[str]:
                 pair(published["test"], "precision@20") + limit(published) if published else "–",
                 f"{_kept(record, 'true')} / {_kept(record, 'false')}" if "curve_kept" in record else "–",
             )
-            yield f"| {DATA[data]} | {MODELS[model]} | `{name}` | {' | '.join(row)} |"
+            yield f"{where}{' | '.join(row)} |"
         for name, figures in members.get("plain", {}).get("baselines", {}).items():
             strict, masked = (pair(part, "precision@20") for part in _both_masks(figures))
-            yield f"| {DATA[data]} | {MODELS[model]} | `{name}` | – | {strict} | – | {masked} | – | – |"
+            share = members["plain"]["settings"]["data"]["noise"]
+            yield f"{where}{share:g} | `{name}` | – | {strict} | – | {masked} | – | – |"
     yield ""
 
 

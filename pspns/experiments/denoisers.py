@@ -15,7 +15,11 @@ BCE: Tables = {"training": {"loss": "bce"}}
 # What tells apart what a denoiser does from what comes with it.
 CONTROLS: dict[str, Tables] = {
     "none, bce": {"denoiser": {"name": "none"}, **BCE},
-    "none, revised-valid-loss": {"denoiser": {"name": "none"}, "evaluation": {"select_by": "revised-valid-loss"}},
+    "none, bce, revised-valid-loss": {
+        "denoiser": {"name": "none"},
+        "evaluation": {"select_by": "revised-valid-loss"},
+        **BCE,
+    },
     "deca, C₁ 1000, C₂ 10": {"denoiser": {"name": "deca", "c1": 1000.0, "c2": 10.0}, **BCE},
     "bod, weights 1": {"denoiser": {"name": "bod", "weigh": False}},
     "pld, users of interactions": {"denoiser": {"name": "pld", "users": "interaction"}},

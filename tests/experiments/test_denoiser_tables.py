@@ -19,7 +19,7 @@ def member(recall, masked, *, kept=None, baselines=()):
         "valid": {"recall@20": figure(0.3, 0.3)},
         "test": judged(recall),
         "test_other_masks": {"train": judged(masked)},
-        "settings": {"training": {"max_steps": 1000, "patience": 5}},
+        "settings": {"data": {"noise": 0.2}, "training": {"max_steps": 1000, "patience": 5}},
         "steps": [700, 1000],
         "baselines": {name: {"test": judged(0.4), "test_other_masks": {"train": judged(0.35)}} for name in baselines},
     }
@@ -60,9 +60,10 @@ def test_with_noise(tmp_path):
     }
     write(tmp_path, "noise-mf-epinions", {"members": members})
     lines = list(denoiser_tables(tmp_path))
-    assert row(lines, "`dcf`")[5:] == ["+5.0 %", "16.00 ± 0.00 / 8.00 **limit**", "–", "0.90 / 0.40"]
-    assert row(lines, "`plain`")[7] == "30.00 ± 0.00 / 15.00 **limit**"
-    assert row(lines, "`ease`")[4] == "40.00 ± 0.00 / 20.00"
+    assert row(lines, "`dcf`")[2] == "0.2"
+    assert row(lines, "`dcf`")[6:] == ["+5.0 %", "16.00 ± 0.00 / 8.00 **limit**", "–", "0.90 / 0.40"]
+    assert row(lines, "`plain`")[8] == "30.00 ± 0.00 / 15.00 **limit**"
+    assert row(lines, "`ease`")[5] == "40.00 ± 0.00 / 20.00"
     assert not any("(published)" in line for line in lines)
 
 
@@ -79,3 +80,10 @@ def test_planted(tmp_path):
 def test_each_table_comes_without_the_others(tmp_path, experiment):
     write(tmp_path, f"{experiment}-mf-ml-1m", {"members": {"plain": member(0.2, 0.2)}})
     assert sum(line.startswith("|---") for line in denoiser_tables(tmp_path)) == 1
+
+
+def test_two_records_of_the_same_member_do_not_hide_each_other(tmp_path):
+    for name in ("noise-mf-ml-1m", "noise-mf-ml-1m-again"):
+        write(tmp_path, name, {"members": {"plain": member(0.2, 0.2)}})
+    with pytest.raises(AssertionError, match="another record has the same members"):
+        list(denoiser_tables(tmp_path))

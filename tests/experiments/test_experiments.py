@@ -259,7 +259,8 @@ def test_every_denoiser_is_tried_with_bpr_where_it_can():
         assert found[name].denoiser == find_part("denoisers", name)()
         assert found[name].training.loss == ("bce" if name.startswith("deca") else "bpr")
         assert (found[name].positives, found[name].negatives) == (found["none"].positives, found["none"].negatives)
-    assert found["none, revised-valid-loss"].evaluation.select_by == "revised-valid-loss"
+    assert found["none, bce, revised-valid-loss"].evaluation.select_by == "revised-valid-loss"
+    assert found["none, bce, revised-valid-loss"].training == found["none, bce"].training
     assert not found["bod, weights 1"].denoiser.weigh
     assert found["pld, users of interactions"].denoiser.users == "interaction"
 
