@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,12 @@ import torch
 
 from benchmarks._report import Report
 from pspns.components import find_part
-from pspns.data.interactions import Ints
 from pspns.data.split import Pairs, Split
 from pspns.evaluation.protocol import STRICT
 from pspns.evaluation.ranking import FullRanking
-from pspns.item_sets import ItemSets
+from pspns.evaluation.validation_loss import ValidationLoss
 from pspns.memory import MemoryBudget
 from pspns.models.lightgcn import LightGcn
-from pspns.rng import ReplicaStream
 from pspns.run import build_world, choose_device
 from pspns.settings import Settings
 from pspns.shapes import Scorer, Validate
@@ -233,11 +231,12 @@ class NoisyMovies:
         self._world = build_world(split, Settings(), STRICT, self._memory)
         counts = torch.from_numpy(np.bincount(train.items, minlength=n_items)).to(device)
         self._ranking = FullRanking(test, [train, valid], counts, n_users, (20,), self._memory)
-        liked = rows["valid"][rows["valid"][:, 2] == 5]
-        self._losses = {
-            "valid": ValidationPairs(valid.users, valid.items, train, n_users, n_items),
-            "clean-valid": ValidationPairs(liked[:, 0], liked[:, 1], train, n_users, n_items),
-        }
+        fives = rows["valid"][rows["valid"][:, 2] == 5]
+        liked = replace(split, valid=Pairs.sorted_from(fives[:, 0], fives[:, 1]))
+        self._losses = [
+            (prefix, ValidationLoss(of_split, 0, TRIMMED, self._memory))
+            for prefix, of_split in (("", split), ("clean-", liked))
+        ]
 
     def train(self, anchor: Anchor, seeds: Sequence[int]) -> list[Curve]:
         """What is found at each look, of each seed."""
@@ -264,30 +263,11 @@ class NoisyMovies:
     def _validate(self) -> Validate:
         def validate(scorer: Scorer, replica: int) -> dict[str, float]:
             found = {metric: self._ranking.judge(scorer, replica).overall[metric] for metric in METRICS}
-            for name, pairs in self._losses.items():
-                found[f"{name}-loss"], found[f"revised-{name}-loss"] = pairs.losses(scorer, replica)
+            for prefix, loss in self._losses:
+                found |= {f"{prefix}{name}": value for name, value in loss.of(scorer, replica).items()}
             return found
 
         return validate
-
-
-class ValidationPairs:
-    """Validation positives, and as many negatives, the same at each look."""
-
-    def __init__(self, users: Ints, items: Ints, train: Pairs, n_users: int, n_items: int):
-        self._users = torch.from_numpy(users)
-        known = ItemSets(n_users, n_items, train)
-        drawn = known.draw_outside(self._users[None], 1, ReplicaStream([0], "validation negatives"))[0, :, 0]
-        self._items = torch.stack((torch.from_numpy(items), drawn))
-
-    def losses(self, scorer: Any, replica: int) -> tuple[float, float]:
-        """Mean bce of all, and of all but the positives that cost most."""
-        device = scorer.users.device
-        users = scorer.users[self._users.to(device), replica]
-        scores = (users * scorer.items[self._items.to(device), replica]).sum(-1)  # [2, pairs]
-        positive, negative = torch.nn.functional.softplus(-scores[0]), torch.nn.functional.softplus(scores[1])
-        kept = positive.sort().values[: round((1 - TRIMMED) * len(positive))]
-        return float(torch.cat((positive, negative)).mean()), float(torch.cat((kept, negative)).mean())
 
 
 def _watch(step: int, last_step: int, evaluation: Evaluation | None) -> None:

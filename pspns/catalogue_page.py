@@ -122,7 +122,7 @@ print(model.result["denoiser"])
 ```
 
 `denoiser` in the result says how much of their weight pairs kept. Every denoiser works with `mf` and `lightgcn`, with
-any [positives](positives.md) and user weights, with several seeds at once, on CPU and GPU, and goes on after `--resume`
+any [positives](positives.md) and user weights, with several seeds at once, and goes on after `--resume`
 where it was. [`pspns tune`](tuning.md) takes them as methods: `--methods plain,t-ce,paper+r-ce`.
 
 ## What goes with what

@@ -19,13 +19,18 @@ def add_noise(split: Split, share: float, rng: np.random.Generator) -> Split:
     looked at, so some of the false pairs may be held-out ones. Every user keeps an item that is in no pair of theirs,
     or no negative could be drawn; pairs that find no room for that reason are counted.
     """
+    import torch  # for which a report, which tells of noise in words, must not wait
+
+    from pspns.item_sets import ItemSets
+
     train, n_users, n_items = split.train, split.n_users, split.n_items
     sizes = np.bincount(train.users, minlength=n_users)
     n_free = n_items - sizes
     wanted = _rounded_shares(sizes, min(share, float(n_items)), rng)  # which is more than anybody has room for
     counts = np.minimum(wanted, np.maximum(n_free - 1, 0))
     users = np.repeat(np.arange(n_users), counts)
-    noise = Pairs(users, _nth_free(train, users, _distinct_places(n_free, counts, rng), n_users, n_items))
+    places = torch.from_numpy(_distinct_places(n_free, counts, rng))
+    noise = Pairs(users, ItemSets(n_users, n_items, train).nth_outside(torch.from_numpy(users), places).numpy())
     return dataclasses.replace(
         split,
         train=Pairs.sorted_from(np.concatenate((train.users, noise.users)), np.concatenate((train.items, noise.items))),
@@ -92,13 +97,3 @@ def _places_within(owners: Ints) -> Ints:
     counts = np.bincount(owners)
     places: Ints = np.arange(len(owners)) - (np.cumsum(counts) - counts)[owners]
     return places
-
-
-def _nth_free(train: Pairs, users: Ints, places: Ints, n_users: int, n_items: int) -> Ints:
-    """The items at these places among those that the users have not in train."""
-    starts = np.searchsorted(train.users, np.arange(n_users))
-    # An item less its place in the row is the number of free items below it: rising within a row.
-    free_below = train.users * (n_items + 1) + train.items - _places_within(train.users)
-    wanted = users * (n_items + 1) + places
-    items: Ints = places + np.searchsorted(free_below, wanted, side="right") - starts[users]
-    return items
