@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 from collections.abc import Iterable, Sequence
@@ -47,9 +48,9 @@ def denoiser_tables(folder: Path) -> Iterable[str]:
         yield from _alone(alone)
     if any(noisy.values()):
         yield from _noisy(noisy)
-    truth = folder / "planted-truth.json"
-    if truth.exists():
-        yield from _planted(json.loads(truth.read_text(encoding="utf-8")))
+    planted = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("planted-truth*.json"))]
+    if planted:
+        yield from _planted(planted)
 
 
 Members = dict[str, Record]
@@ -122,13 +123,14 @@ def _both_masks(figures: Record) -> tuple[Record, Record]:
     return figures["test"], figures["test_other_masks"]["train"]
 
 
-def _planted(record: Record) -> Iterable[str]:
+def _planted(records: Sequence[Record]) -> Iterable[str]:
     yield from (PLANTED, "| world | model | positives | accuracy | coverage | test |", f"|{'---|' * 6}")
-    for world, found in record["worlds"].items():
-        for builder, figures in found["builders"].items():
+    for world in dict.fromkeys(world for record in records for world in record["worlds"]):
+        parts = [record["worlds"][world] for record in records if world in record["worlds"]]
+        for builder, figures in parts[0]["builders"].items():  # the same in every record of the world
             row = f"{100 * figures['accuracy']:.2f} | {100 * figures['coverage']:.2f}"
             yield f"| {world} | – | `{builder}` | {row} | – |"
-        for model, methods in found["denoisers"].items():
+        for model, methods in itertools.chain.from_iterable(part["denoisers"].items() for part in parts):
             for name, figures in methods.items():
                 cells = [value({"per_seed": figures[key]}) for key in ("accuracy", "coverage", "test_recall@20")]
                 yield f"| {world} | {MODELS[model]} | `{name}` | {' | '.join(cells)} |"

@@ -18,6 +18,7 @@ import numpy as np
 from pspns.components import find_part, part_names
 from pspns.data.planted import PlantedWorld
 from pspns.data.split import Split
+from pspns.errors import unknown_name
 from pspns.evaluation.protocol import find_protocol
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.experiments.denoisers import with_its_loss
@@ -29,6 +30,7 @@ from pspns.run import build_world, choose_device, make_split, run
 from pspns.settings import Settings
 from pspns.shapes import PositivePairs
 
+WORLDS = tuple(name for name in part_names("datasets") if name.startswith("planted-"))
 BUILDERS = ("observed", "psp", "merged", "agreement", "global")
 
 
@@ -36,17 +38,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m pspns.experiments.planted_truth", description=__doc__.partition("\n")[0]
     )
+    parser.add_argument("--worlds", default=",".join(WORLDS), help="comma between them")
     parser.add_argument("--models", default="mf,lightgcn", help="comma between them")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--max-steps", type=int, default=20_000)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="where the record goes")
     options = parser.parse_args()
-    kinds = [name for name in part_names("datasets") if name.startswith("planted-")]
     training = {"max_steps": options.max_steps}
     seeds = tuple(range(options.seeds))
     record: dict[str, Any] = {"experiment": "planted-truth", "seeds": list(seeds), **training, "worlds": {}}
-    for kind in kinds:
+    for kind in options.worlds.split(","):
+        if kind not in WORLDS:
+            parser.error(f"argument --worlds: {unknown_name('world', kind, WORLDS)}")
         truth: PlantedWorld = find_part("datasets", kind)().plant()
         built = {name: _figures(quality) for name, *quality in builders(truth, choose_device(options.device).type)}
         denoised = {}

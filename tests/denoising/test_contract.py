@@ -342,7 +342,9 @@ def test_all_that_is_kept_lies_on_the_device_and_in_the_state_without_a_gradient
     for tensor in rows.denoiser.state().values():
         assert not tensor.requires_grad
     if rows.denoiser.stays_on_device:
-        assert all(tensor.device.type == device.type for tensor in rows.denoiser.state().values())
+        # BOD's count of outer steps is read by the host after an epoch, never within a step.
+        within_steps = {name: tensor for name, tensor in rows.denoiser.state().items() if name != "n_outer"}
+        assert all(tensor.device.type == device.type for tensor in within_steps.values())
 
 
 def test_a_batch_of_one_pair_again_and_again(case, model):
