@@ -19,6 +19,7 @@ from pspns.data.split import GivenSplit
 from pspns.errors import PspnsError, SettingsError, unknown_name
 from pspns.experiments import choose, denoisers, hardness, noise, protocols, samplers, what_helps
 from pspns.experiments._members import Tables, changed, make_settings
+from pspns.experiments.user_hits import describe_users
 from pspns.json_files import write_json
 from pspns.record import describe_run
 from pspns.run import Run, run_together
@@ -141,7 +142,8 @@ def _record(run: Run, experiment: str) -> dict[str, Any]:
         for seed in run.settings.run.seeds
     }
     weights = {"curve_kept": kept} if any(kept.values()) else {}
-    return {**result, f"curve_{select_by}": curve, **weights}
+    users = {} if experiment == "choose" else {"users": describe_users(run)}
+    return {**result, f"curve_{select_by}": curve, **weights, **users}
 
 
 def _watch(step: int, last_step: int, evaluation: Evaluation | None) -> None:
