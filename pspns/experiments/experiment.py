@@ -1,0 +1,39 @@
+"""An experiment: what must be run for it, and what it shows of the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pspns.data.interactions import Interactions
+from pspns.data.split import GivenSplit
+from pspns.experiments.cells import Cell, Terms
+from pspns.experiments.records import Records
+from pspns.experiments.sections import Section
+from pspns.run import Say
+
+Data = Interactions | GivenSplit
+
+
+@dataclass(frozen=True)
+class Job:
+    """A measurement that is no training of a cell; its result becomes the record of that name."""
+
+    name: str
+    data: str
+    measure: Callable[[Data, Terms, Say], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    title: str
+    shows: str
+    """In a sentence, for the list of experiments."""
+    section: Callable[[Records, Sequence[str]], Section]
+    """Of these data sets; what has no record yet is named in `missing`."""
+    cells: Callable[[str], Iterable[Cell]] = lambda data: ()
+    """What must be trained for one data set."""
+    jobs: Callable[[str], Iterable[Job]] = lambda data: ()
+    data: tuple[str, ...] = ("ml-1m", "epinions")
+    """What it is run on unless said."""

@@ -1,0 +1,178 @@
+"""Records of cells and jobs: one small JSON file each, the only source of any figure that is shown."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pspns.data.interactions import Floats
+from pspns.errors import DataError
+from pspns.evaluation.significance import bootstrap_interval, sign_flip_p_value
+from pspns.experiments import user_hits
+from pspns.experiments.cells import Cell
+from pspns.experiments.methods import builds_pairs
+from pspns.experiments.sections import Number
+from pspns.json_files import write_json
+from pspns.record import describe_run
+from pspns.run import Run
+
+Record = dict[str, Any]
+
+
+@dataclass
+class Records:
+    """A folder of records, each read once; names that were asked for and are not there are remembered."""
+
+    folder: Path
+    missing: list[str] = field(default_factory=list)
+    _read: dict[str, Record | None] = field(default_factory=dict)
+
+    def find(self, name: str) -> Record | None:
+        if name not in self._read:
+            self._read[name] = self._open(name)
+        found = self._read[name]
+        if found is None and name not in self.missing:
+            self.missing.append(name)
+        return found
+
+    def see(self, cell: Cell) -> Seen | None:
+        """The record of a cell under its protocol. A method that builds no pairs trains under `published` as under
+        `strict`, and is masked by train alone; so one record shows both."""
+        if cell.protocol == "published" and not builds_pairs(cell.method):
+            record = self.find(cell.but(protocol="strict").name)
+            return Seen(cell.but(protocol="strict").name, record, "train") if record else None
+        record = self.find(cell.name)
+        return Seen(cell.name, record) if record else None
+
+    def has(self, name: str) -> bool:
+        return self._path(name).exists()
+
+    def write(self, name: str, record: Record) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self._path(name), record)
+        self._read[name] = record
+
+    def since(self) -> Records:
+        """The same records with nothing missed yet."""
+        return Records(self.folder, [], self._read)
+
+    def _open(self, name: str) -> Record | None:
+        path = self._path(name)
+        if not path.exists():
+            return None
+        try:
+            found: Record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path} is no record: {error}; remove it, and it will be made anew") from error
+        return found
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A record under one mask: its protocol's own, or another one."""
+
+    name: str
+    record: Record
+    mask: str = ""  # empty: that of the record's protocol
+    baseline: str = ""  # empty: the trained model
+
+    def of_baseline(self, name: str) -> Seen | None:
+        return Seen(self.name, self.record, self.mask, name) if name in self.record["baselines"] else None
+
+    def figures(self) -> Mapping[str, Any]:
+        """metric@k → mean and per_seed, as shares."""
+        found = self.record["baselines"][self.baseline] if self.baseline else self.record
+        figures: Mapping[str, Any] = found["test_other_masks"][self.mask] if self.mask else found["test"]
+        return figures
+
+    def mean(self, metric: str) -> float:
+        return float(self.figures()[metric]["mean"])
+
+    def per_seed(self, metric: str) -> list[float]:
+        return list(self.figures()[metric]["per_seed"])
+
+    def number(self, metric: str) -> Number:
+        """In percent, with the spread over seeds."""
+        values = [100 * value for value in self.per_seed(metric)]
+        return Number(
+            statistics.mean(values),
+            spread=statistics.stdev(values) if len(values) > 1 else None,
+            note=self.limit,
+            record=self.name,
+        )
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.per_seed("recall@20"))
+
+    @property
+    def limit(self) -> str:
+        """Said where a replica reached the limit of steps before its patience was spent, and may have risen still."""
+        training = self.record["settings"]["training"]
+        stopped = not self.baseline and training["steps"] is None and training["max_steps"] in self.record["steps"]
+        return "limit" if stopped else ""
+
+    def recalls(self) -> Floats | None:
+        """Recall@20 of each user, mean over seeds; None of a record that has no hits of users."""
+        users = self.record.get("users")
+        if not users:
+            return None
+        found = users["baselines"][self.baseline] if self.baseline else users
+        hits = found["hits_other_masks"][self.mask] if self.mask else found["hits"]
+        return user_hits.recalls(users, hits, self.n_seeds)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """In Recall@20, mean over users, as a share."""
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+
+
+def difference(one: Seen, other: Seen, *, draws: int = 2000) -> Difference | None:
+    """One model minus another, paired over users, with a bootstrap interval over users and a sign-flip test; None where
+    a record has no hits of users, or the two are not of the same test."""
+    first, second = one.recalls(), other.recalls()
+    if first is None or second is None or one.record["data"]["fingerprint"] != other.record["data"]["fingerprint"]:
+        return None
+    by_user = first - second
+    low, high = bootstrap_interval(by_user, draws=draws, rng=np.random.default_rng(0))
+    p_value = sign_flip_p_value(by_user, rng=np.random.default_rng(0))
+    return Difference(float(by_user.mean()), low, high, p_value)
+
+
+def relative(value: float, reference: float) -> float:
+    """In percent of the reference."""
+    return 100 * (value / reference - 1)
+
+
+def describe_cell(run: Run, cell: Cell, loop: Sequence[str]) -> Record:
+    """What a run was and found, the curve on validation, and each user's hits."""
+    select_by = run.settings.evaluation.select_by
+    history = run.model.fitted.history
+    seeds = run.settings.run.seeds
+    return {
+        "cell": {"method": cell.method, "changes": dict(cell.changes), "trained_with": list(loop)},
+        **describe_run(run),
+        f"curve_{select_by}": {
+            str(seed): [[look.step, look.metrics[seed][select_by]] for look in history if seed in look.metrics]
+            for seed in seeds
+        },
+        "looks": [[look.step, round(look.seconds, 3)] for look in history],
+        "curve_kept": {
+            str(seed): [[look.step, look.kept[seed]] for look in history if seed in look.kept] for seed in seeds
+        },
+        "users": user_hits.describe_users(run),
+    }

@@ -1,0 +1,94 @@
+"""What an experiment shows: words, tables and plots as plain values, which pages and documents draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tone = Literal["", "better", "worse", "missing"]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A figure of a table, in the unit of its column; where it comes from stands beside it."""
+
+    value: float
+    digits: int = 2
+    sign: bool = False  # + before what is above zero
+    unit: str = ""  # behind the figure, such as %
+    spread: float | None = None  # deviation over seeds
+    low: float | None = None  # interval over users
+    high: float | None = None
+    note: str = ""  # in words, shown beside the figure
+    record: str = ""  # the name of the record it was read from; empty: printed in the paper
+    tone: Tone = ""
+
+    def __str__(self) -> str:
+        """As text.
+
+        >>> str(Number(26.2, spread=0.11)), str(Number(-3.14159, sign=True, unit=" %", digits=1))
+        ('26.20 ± 0.11', '-3.1 %')
+        """
+        text = f"{self.value:{'+' if self.sign else ''},.{self.digits}f}{self.unit}"
+        if self.spread is not None:
+            text += f" ± {self.spread:.{self.digits}f}"
+        if self.low is not None and self.high is not None:
+            text += f" ({self.low:{'+' if self.sign else ''}.{self.digits}f} to {self.high:+.{self.digits}f})"
+        return f"{text} {self.note}".rstrip()
+
+
+TableCell = Number | str | None
+"""None: there is no such figure."""
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str  # of the file it is downloaded as
+    caption: str
+    heads: tuple[str, ...]
+    """Columns that say what a row is."""
+    columns: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[TableCell, ...]], ...]
+    """What the row is, and its cells."""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for heads, cells in self.rows:
+            if len(heads) != len(self.heads) or len(cells) != len(self.columns):
+                raise ValueError(f"{self.name}: {heads} {cells} do not fit {self.heads} {self.columns}")
+
+
+@dataclass(frozen=True)
+class Series:
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    lows: tuple[float, ...] = ()  # the band of error; empty: none
+    highs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plot:
+    name: str
+    caption: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    logarithmic: bool = False  # the x axis
+    ticks: tuple[str, ...] = ()  # in place of numbers, for the values 0, 1, … of x
+    levels: tuple[tuple[str, float], ...] = ()  # name and height of lines across
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment's part of the report."""
+
+    name: str
+    title: str
+    words: tuple[str, ...]
+    """Paragraphs: what was asked, what came of it."""
+    tables: tuple[Table, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    is_shaped_by_test: bool = False  # figures under `published` are among them: the warning must stand beside
+    missing: tuple[str, ...] = field(default=())
+    """Names of the records that it would show, but that are not there."""
