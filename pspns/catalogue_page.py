@@ -122,8 +122,9 @@ print(model.result["denoiser"])
 ```
 
 `denoiser` in the result says how much of their weight pairs kept. Every denoiser works with `mf` and `lightgcn`, with
-any [positives](positives.md) and user weights, with several seeds at once, and goes on after `--resume`
-where it was. [`pspns tune`](tuning.md) takes them as methods: `--methods plain,t-ce,paper+r-ce`.
+any [positives](positives.md) and user weights, with several seeds at once, on CPU and GPU, and goes on after `--resume`
+where it was. [What they did](results.md#denoisers) on two data sets, with both models, with and without noise.
+[`pspns tune`](tuning.md) takes them as methods: `--methods plain,t-ce,paper+r-ce`.
 
 ## What goes with what
 

@@ -8,7 +8,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pspns.components import part_names
 from pspns.experiments._cells import DATA, MODELS, Record, limit, max_steps, pair, printed, value
+from pspns.experiments.denoisers import CONTROLS
+
+ORDER = ("none", "plain", "paper", "paper (published)", "recommended", *part_names("denoisers"))
 
 DENOISERS = """\
 ## Denoisers
@@ -64,7 +68,8 @@ def _members(folder: Path, experiment: str, data: str, model: str) -> Members:
         members = json.loads(path.read_text(encoding="utf-8"))["members"]
         assert not found.keys() & members.keys(), f"{path}: another record has the same members"
         found |= members
-    return found
+    order = [*ORDER, *CONTROLS]  # plain training and recipes first, controls last
+    return dict(sorted(found.items(), key=lambda member: order.index(member[0]) if member[0] in order else len(order)))
 
 
 def _alone(cells: Cells) -> Iterable[str]:
