@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pspns
 from pspns.errors import SettingsError
+from pspns.report.rendering import render, report_libraries, write_whole
 from pspns.report.words import signed, title
 
 if TYPE_CHECKING:
@@ -19,26 +18,13 @@ def write_page(folders: Sequence[Path], out: Path) -> None:
     """One section for each combination of data and protocol among the runs; written whole or not at all."""
     if not folders:
         raise SettingsError("a report needs at least one run's folder; give folders that `pspns train` wrote")
-    try:
-        import jinja2
-
+    filters = {"metric": title, "points": signed, "p_value": _p_value, "counts": _counts}
+    with report_libraries():
         from pspns.report.sections import sections_of
-    except ModuleNotFoundError as error:
-        raise SettingsError(
-            f"a report needs {error.name}, which is not installed; pip install 'pspns[report]'"
-        ) from error
 
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("pspns", "report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"metric": title, "points": signed, "p_value": _p_value, "counts": _counts}
-    sections = sections_of(folders)
-    template = environment.get_template("page.html.jinja")
-    _write_whole(out, template.render(sections=sections, why_apart=_why_apart(sections), version=pspns.__version__))
+        sections = sections_of(folders)
+        text = render("page.html.jinja", filters, sections=sections, why_apart=_why_apart(sections))
+    write_whole(out, text)
 
 
 def _why_apart(sections: Sequence[Section]) -> str:
@@ -65,16 +51,3 @@ def _p_value(value: float) -> str:
 
 def _counts(numbers: Sequence[int]) -> str:
     return " · ".join(f"{number:,}" for number in numbers) or "no training loop"
-
-
-def _write_whole(out: Path, text: str) -> None:
-    if out.is_dir():
-        raise SettingsError(f"{out} is a folder; give --out the name of a file, such as {out / 'report.html'}")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
-            partial = Path(folder) / out.name
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(out)
-    except OSError as error:
-        raise SettingsError(f"cannot write {out}: {error.strerror}; choose another --out") from error

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,12 +16,14 @@ from xml.etree import ElementTree
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, StrMethodFormatter
 
+from pspns.experiments.sections import Plot, Series
 from pspns.report.comparison import Difference
+from pspns.report.marks import plain
 
-# Colours of Okabe and Ito (2008), which the colour-blind can tell apart; page.html.jinja tunes them to light and dark
-# ground. A series also has a dash and a marker of its own, so that no one needs the colour.
+# Colours of Okabe and Ito (2008), which the colour-blind can tell apart; style.css tunes them to light and dark ground.
+# A series also has a dash and a marker of its own, so that no one needs the colour.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES: tuple[Any, ...] = ("solid", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 MARKERS = "os^DvPX"
@@ -108,7 +111,7 @@ def plot_curves(
                 if curve.best_step in curve.steps:
                     best = 100 * curve.values[curve.steps.index(curve.best_step)]
                     axes.plot(curve.best_step, best, marker, color=colour, markersize=6)
-        _draw_levels(axes, levels)
+        _draw_levels(axes, {name: 100 * level for name, level in levels.items()})
         axes.set_ylabel(f"{metric}, {part}, %")
         _count_steps(axes)
         _legend(figure, runs)
@@ -168,6 +171,82 @@ def plot_activity(
         return _svg(figure, plot_id, f"{metric} on the test by tenth of the users, least active first: {said}")
 
 
+def plot_series(plot_id: str, plot: Plot) -> str:
+    """A line for each series with its band of error; dots with bars where nothing lies between the values of x."""
+    with _style(plot_id):
+        figure, axes = _figure(225 + 15 * len(plot.series))
+        for place, (series, look) in enumerate(zip(plot.series, _looks(), strict=False)):
+            # Between names there is room: dots that would lie on each other stand side by side.
+            step_aside = 0.6 * ((place + 0.5) / len(plot.series) - 0.5) if plot.ticks and not plot.joined else 0.0
+            _draw_series(axes, series, [x + step_aside for x in series.xs], look, joined=plot.joined)
+        _draw_levels(axes, dict(plot.levels))
+        axes.set_xlabel(plain(plot.x))
+        axes.set_ylabel(plain(plot.y))
+        axes.grid(axis="y")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(value)))
+        _scale_x(axes, plot)
+        if any(series.label for series in plot.series):
+            _legend(figure, [plain(series.label) for series in plot.series], joined=plot.joined)
+        said = [f"{plain(series.label)} {_said(plot, series)}".strip() for series in plot.series]
+        said += [f"{plain(name)} {_number(level)} throughout" for name, level in plot.levels]
+        text = f"{plain(plot.caption).rstrip('.')}. {plain(plot.y)} against {plain(plot.x)}: {'; '.join(said)}"
+        return _svg(figure, plot_id, text)
+
+
+def _draw_series(axes: Any, series: Series, xs: Sequence[float], look: Any, *, joined: bool) -> None:
+    colour, dash, marker = look
+    if series.lows:
+        if joined and len(xs) > 1:
+            axes.fill_between(xs, series.lows, series.highs, color=colour, alpha=0.2, linewidth=0)
+        else:
+            axes.vlines(xs, series.lows, series.highs, color=colour, linewidth=1.3)
+    marks = {"marker": marker, "markersize": 4.5, "markevery": max(1, len(xs) // 10) if joined else 1}
+    axes.plot(xs, series.ys, color=colour, linestyle=dash if joined else "none", linewidth=1.3, **marks)
+
+
+def _scale_x(axes: Any, plot: Plot) -> None:
+    if plot.logarithmic:
+        axes.set_xscale("log")
+    values = sorted({x for series in plot.series for x in series.xs})
+    if plot.ticks:
+        labels = [_shortened(plain(tick), 24) for tick in plot.ticks]
+        # A letter is about half as wide as high.
+        is_tight = sum(len(label) + 2 for label in labels) * _FONT / 2 > 0.8 * _WIDTH
+        slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if is_tight else {}
+        axes.set_xticks(range(len(labels)), labels, **slant)
+        axes.set_xlim(-0.5, len(labels) - 0.5)
+    elif plot.logarithmic and len(values) <= 8:
+        axes.set_xticks(values, [_number(value) for value in values])
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        if not plot.logarithmic:
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(value)))
+
+
+def _said(plot: Plot, series: Series) -> str:
+    """Names with their values one by one; of a line the ends and the highest point."""
+    points = [(x, y) for x, y in zip(series.xs, series.ys, strict=True) if math.isfinite(y)]
+    if not points:
+        return "without values"
+    if plot.ticks:
+        return ", ".join(f"{plain(plot.ticks[round(x)])} {_number(y)}" for x, y in points)
+    (first, start), (last, end) = points[0], points[-1]
+    highest = max(points, key=lambda point: point[1])
+    ends = f"from {_number(start)} at {_number(first)} to {_number(end)} at {_number(last)}"
+    return ends if highest in (points[0], points[-1]) else f"{ends}, at most {_number(highest[1])}"
+
+
+def _number(value: float) -> str:
+    """As on an axis.
+
+    >>> _number(200000.0), _number(0.30000000000000004), _number(-0.005), _number(26.6789)
+    ('200,000', '0.3', '−0.005', '26.68')
+    """
+    shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return shown.replace("-", "−")
+
+
 @contextmanager
 def _style(plot_id: str) -> Iterator[None]:
     """Our settings over matplotlib's own, not over the user's, so that the plot comes out the same everywhere."""
@@ -211,11 +290,11 @@ def _first_to_last(values: Sequence[float | None]) -> str:
 def _draw_levels(axes: Any, levels: Mapping[str, float]) -> None:
     """Horizontal lines with their names at the right, moved apart where they would lie on each other."""
     for level in levels.values():
-        axes.axhline(100 * level, color=_INK, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.6)
+        axes.axhline(level, color=_INK, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.6)
     bottom, top = axes.get_ylim()
     ascending = sorted(levels, key=lambda name: levels[name])
     # A line of text is about a fifteenth of the height of the axes.
-    places = _moved_apart([100 * levels[name] for name in ascending], gap=(top - bottom) / 15)
+    places = _moved_apart([levels[name] for name in ascending], gap=(top - bottom) / 15)
     for name, place in zip(ascending, places, strict=True):
         axes.annotate(
             _shortened(name, 24), (1.01, place), xycoords=("axes fraction", "data"), va="center", fontsize=_FONT - 1
@@ -246,9 +325,10 @@ def _highest(block: Sequence[float], gap: float) -> float:
     return sum(block) / len(block) + gap * (len(block) - 1) / 2
 
 
-def _legend(figure: Figure, labels: Mapping[str, Any]) -> None:
+def _legend(figure: Figure, labels: Iterable[str], *, joined: bool = True) -> None:
+    labels = list(labels)
     handles = [
-        Line2D([], [], color=colour, linestyle=dash, marker=marker, linewidth=1.3, markersize=5.5)
+        Line2D([], [], color=colour, linestyle=dash if joined else "none", marker=marker, linewidth=1.3, markersize=5.5)
         for _, (colour, dash, marker) in zip(labels, _looks(), strict=False)
     ]
     figure.legend(handles, [_shortened(label, 60) for label in labels], loc="outside lower left", borderpad=0.6)
