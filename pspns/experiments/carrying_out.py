@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from pspns.components import find_part
 from pspns.errors import SettingsError
+from pspns.evaluation.protocol import find_protocol
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data, Experiment
 from pspns.experiments.records import Records, describe_cell
 from pspns.run import Say, run_together
-from pspns.settings import Settings
+from pspns.settings import PART_SECTIONS, Settings
 from pspns.training.loop import Watch
 
 MOST_REPLICAS = 12
@@ -35,6 +38,7 @@ def carry_out(
     """Run what has no record yet: of each data set these experiments. What they share is run once."""
     for name, experiments in wanted.items():
         cells = list(dict.fromkeys(cell for one in experiments for cell in one.cells(name)))
+        _check_names(cells)
         jobs = list({job.name: job for one in experiments for job in one.jobs(name)}.values())
         due_cells = [cell for cell in cells if not _is_done(cell, records, terms)]
         due_jobs = [job for job in jobs if not records.has(job.name)]
@@ -54,27 +58,39 @@ def carry_out(
 
 
 def loops(cells: Iterable[Cell], terms: Terms) -> list[list[Cell]]:
-    """Cells that may share a loop, side by side, as many as the device is worth."""
-
-    def shared(cell: Cell) -> str:
-        one = cell.settings(terms, cell.data)
-        sections = (one.data, one.split, one.model, one.negatives, one.denoiser, one.evaluation, one.run.data_seed)
-        training = {key: value for key, value in vars(one.training).items() if key != "l2"}
-        # Those with pairs in the graph share a loop only if they share the pairs.
-        pairs = (one.positives, one.run.protocol) if getattr(one.model, "graph", "train") != "train" else ()
-        return repr((sections, training, pairs))
-
+    """Cells that may share a loop, side by side, as many as the device is worth; in the order given where it may be."""
     found: list[list[Cell]] = []
-    for _, group in itertools.groupby(sorted(cells, key=shared), key=shared):
-        room = 0
-        for cell in group:
-            n_replicas = len(cell.settings(terms, cell.data).run.seeds)
-            if n_replicas > room:
-                found.append([])
-                room = MOST_REPLICAS
-            found[-1].append(cell)
-            room -= n_replicas
+    with_room: dict[str, list[tuple[list[Cell], int]]] = {}
+    for cell in cells:
+        settings = cell.settings(terms, cell.data)
+        n_replicas = len(settings.run.seeds)
+        company = with_room.setdefault(_shared(settings), [])
+        place = next((number for number, (_, room) in enumerate(company) if n_replicas <= room), None)
+        if place is None:
+            found.append([cell])
+            company.append((found[-1], MOST_REPLICAS - n_replicas))
+        else:
+            loop, room = company[place]
+            loop.append(cell)
+            company[place] = (loop, room - n_replicas)
     return found
+
+
+def _shared(settings: Settings) -> str:
+    """The same of cells that `run_together` takes: what must not differ between the members of a loop."""
+    run, training = vars(settings.run), vars(settings.training)
+    own = {"positives", "weighting", "start", "training", "run"}
+    pairs: tuple[Any, ...] = ()
+    if getattr(settings.model, "graph", "train") != "train":
+        # Pairs that are the graph are the same only of one SVD, which a start may make wider.
+        pairs = (settings.positives, settings.start, settings.run.protocol)
+    return repr((
+        [(section, value) for section, value in vars(settings).items() if section not in own],
+        [(key, value) for key, value in training.items() if key != "l2"],
+        [(key, value) for key, value in run.items() if key not in {"seeds", "protocol", "baselines"}],
+        find_protocol(settings.run.protocol).needs_validation,
+        pairs,
+    ))  # fmt: skip
 
 
 def train_loop(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, *, watch: Watch, say: Say) -> None:
@@ -100,15 +116,21 @@ def _is_done(cell: Cell, records: Records, terms: Terms) -> bool:
 
 
 def _meant(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What a result depends on, as it comes back from JSON; a key that did not exist then is at its default."""
     plain = Settings().as_dict()
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for section, entries in settings.items():
-        kept = {key: value for key, value in entries.items() if key not in WITHOUT_MEANING.get(section, ())}
-        # Tuples come back from JSON as lists; a key that did not exist then is at its default.
-        defaults = plain.get(section, {}) if "name" not in kept else {}
-        found[section] = {
-            key: list(value) if isinstance(value, tuple) else value for key, value in ({**defaults, **kept}).items()
-        }
-        for key in WITHOUT_MEANING.get(section, ()):
-            found[section].pop(key, None)
-    return found
+        kind = PART_SECTIONS.get(section)
+        defaults = dataclasses.asdict(find_part(kind, entries["name"])()) if kind else plain[section]
+        without = WITHOUT_MEANING.get(section, set())
+        found[section] = {key: value for key, value in {**defaults, **entries}.items() if key not in without}
+    meant: dict[str, dict[str, Any]] = json.loads(json.dumps(found))
+    return meant
+
+
+def _check_names(cells: Iterable[Cell]) -> None:
+    """Two cells of one name would be one record, the second in place of the first."""
+    by_name: dict[str, Cell] = {}
+    for cell in cells:
+        if by_name.setdefault(cell.name, cell) != cell:
+            raise ValueError(f"{cell} and {by_name[cell.name]} have the same name, {cell.name}")

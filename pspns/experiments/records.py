@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pspns.experiments import user_hits
 from pspns.experiments.cells import Cell
 from pspns.experiments.methods import builds_pairs
 from pspns.experiments.sections import Number
-from pspns.json_files import write_json
+from pspns.json_files import read_json, write_json
 from pspns.record import describe_run
 from pspns.run import Run
 
@@ -54,8 +53,11 @@ class Records:
         return self._path(name).exists()
 
     def write(self, name: str, record: Record) -> None:
+        """Whole or not at all: who is stopped while writing leaves no half of a record."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._path(name), record)
+        unfinished = self.folder / f"{name}.unfinished"
+        write_json(unfinished, record)
+        unfinished.replace(self._path(name))
         self._read[name] = record
 
     def since(self) -> Records:
@@ -67,10 +69,9 @@ class Records:
         if not path.exists():
             return None
         try:
-            found: Record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} is no record: {error}; remove it, and it will be made anew") from error
-        return found
+            return read_json(path)
+        except DataError as error:
+            raise DataError(f"{error}; remove it, and it will be made anew") from error
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
@@ -139,6 +140,7 @@ class Difference:
     low: float
     high: float
     p_value: float
+    record: str = ""  # the name of the first model's
 
 
 def difference(one: Seen, other: Seen, *, draws: int = 2000) -> Difference | None:
@@ -150,7 +152,7 @@ def difference(one: Seen, other: Seen, *, draws: int = 2000) -> Difference | Non
     by_user = first - second
     low, high = bootstrap_interval(by_user, draws=draws, rng=np.random.default_rng(0))
     p_value = sign_flip_p_value(by_user, rng=np.random.default_rng(0))
-    return Difference(float(by_user.mean()), low, high, p_value)
+    return Difference(float(by_user.mean()), low, high, p_value, one.name)
 
 
 def relative(value: float, reference: float) -> float:

@@ -29,12 +29,16 @@ class Number:
         >>> str(Number(26.2, spread=0.11)), str(Number(-3.14159, sign=True, unit=" %", digits=1))
         ('26.20 ± 0.11', '-3.1 %')
         """
-        text = f"{self.value:{'+' if self.sign else ''},.{self.digits}f}{self.unit}"
+        text = self._written(self.value) + self.unit
         if self.spread is not None:
-            text += f" ± {self.spread:.{self.digits}f}"
+            text += f" ± {self.spread:,.{self.digits}f}"
         if self.low is not None and self.high is not None:
-            text += f" ({self.low:{'+' if self.sign else ''}.{self.digits}f} to {self.high:+.{self.digits}f})"
+            text += f" ({self._written(self.low)} to {self._written(self.high)})"
         return f"{text} {self.note}".rstrip()
+
+    def _written(self, value: float) -> str:
+        # z: what is rounded to zero has no minus before it.
+        return f"{value:{'+' if self.sign else ''}z,.{self.digits}f}"
 
 
 TableCell = Number | str | None
@@ -77,6 +81,7 @@ class Plot:
     logarithmic: bool = False  # the x axis
     ticks: tuple[str, ...] = ()  # in place of numbers, for the values 0, 1, … of x
     levels: tuple[tuple[str, float], ...] = ()  # name and height of lines across
+    joined: bool = True  # by lines; if not, dots alone, as between the values of x there is nothing
 
 
 @dataclass(frozen=True)
