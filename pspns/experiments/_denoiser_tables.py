@@ -21,8 +21,9 @@ Every denoiser [at its defaults](denoisers.md) on observed pairs, with bpr where
 L2 0.0001, three seeds; Recall@20 / Precision@20. As above, mask `train` is what `published` gives on observed pairs,
 and what the paper's figures are to be held against (it has none for BOD). `none` is plain training. Controls: `none,
 bce` for DeCA, which has no other loss; the same with its best step chosen by the loss on validation without a fifth of
-the positives; `deca` with what its published program begins with; `bod, weights 1`, which leaves its two other losses;
-`pld, users of interactions`, which does not draw all users alike. *change*: Recall@20 under `strict` against `none`.
+the positives; `t-ce, by positives`, which doubts rows by the loss of their positive alone, whatever the negative;
+`deca` with what its published program begins with; `bod, weights 1`, which leaves its two other losses; `pld, users of
+interactions`, which does not draw all users alike. *change*: Recall@20 under `strict` against `none`.
 *kept*: the mean weight of the pairs at the end, 1 being plain training's.
 """
 

@@ -21,6 +21,7 @@ CONTROLS: dict[str, Tables] = {
         **BCE,
     },
     "deca, C₁ 1000, C₂ 10": {"denoiser": {"name": "deca", "c1": 1000.0, "c2": 10.0}, **BCE},
+    "t-ce, by positives": {"denoiser": {"name": "t-ce", "rank_by": "positive"}},
     "bod, weights 1": {"denoiser": {"name": "bod", "weigh": False}},
     "pld, users of interactions": {"denoiser": {"name": "pld", "users": "interaction"}},
 }
