@@ -1,0 +1,170 @@
+"""The comparisons that a claim consists of: as the paper prints them, and as the records have them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pspns.evaluation.significance import holm, sign_flip_p_value
+from pspns.experiments import published
+from pspns.experiments.cells import Cell
+from pspns.experiments.data_sets import known_data
+from pspns.experiments.methods import builds_pairs, method_words
+from pspns.experiments.published import Claim
+from pspns.experiments.records import Records, Seen
+from pspns.experiments.reproduction._beside import words
+from pspns.experiments.verdicts import Outcome
+
+# Of claims that a picture or nothing shows; the pictures' data sets are not named, so those that most tables have.
+MODEL, METRICS, DATA = "lightgcn", ("recall@20", "precision@20"), published.tables()["variants"].data
+USERS = {"all": "", "inactive": ", inactive users", "other": ", other users"}
+# So many standard errors from zero no sign pattern of 10,000 comes near.
+FAR_OUT = 6.0
+LEAST_P = 1 / 10_001
+
+
+@dataclass(frozen=True)
+class Single:
+    """One method above another, in one metric of one group of users."""
+
+    data: str
+    model: str
+    metric: str
+    users: str
+    better: str
+    worse: str
+
+
+def singles(claim: Claim, data_names: Iterable[str]) -> Iterator[Single]:
+    """All comparisons of a claim on these data sets."""
+    table = published.tables().get(claim.shown_in)
+    model, metrics, users = table.model if table else MODEL, claim.metrics or METRICS, claim.users or ("all",)
+    for data, comparison in itertools.product(data_names, claim.comparisons):
+        for metric, group, *methods in itertools.product(metrics, users, comparison.better, comparison.worse):
+            yield Single(data, model, metric, group, *methods)
+
+
+def is_about(claim: Claim, data: str) -> bool:
+    """Whether the paper makes the claim of this data set. Data sets that it does not have are as good as any, but for
+    claims of a single one."""
+    printed_as = known_data(data).printed_as
+    return printed_as in (claim.data or DATA) if printed_as else len(claim.data) != 1
+
+
+def cells_of(claim: Claim, data: str) -> Iterator[Cell]:
+    """What must be trained so that the claim can be checked under both protocols."""
+    for single in singles(claim, [data] if is_about(claim, data) else []):
+        for method in (single.better, single.worse):
+            cell = cell_of(data, single.model, method)
+            yield cell
+            if builds_pairs(cell.method):
+                yield cell.but(protocol="published")
+
+
+def cell_of(data: str, model: str, method: str, protocol: str = "strict") -> Cell:
+    """Of methods that are made of the same parts the first one's.
+
+    >>> cell_of("ml-1m", "lightgcn", "observed").method
+    'uniform'
+    """
+    known = published.methods()
+    same = next((name for name in known if method in known and known[name].parts == known[method].parts), method)
+    return Cell(data, model, same, protocol)
+
+
+def measured(claim: Claim, records: Records, data_names: Sequence[str], protocol: str) -> list[Outcome]:
+    return compared(records, singles(claim, [data for data in data_names if is_about(claim, data)]), protocol)
+
+
+def compared(records: Records, wanted: Iterable[Single], protocol: str) -> list[Outcome]:
+    """What the records say of each; differences are told from luck by a sign-flip test over users, corrected for being
+    several, or where there is none by the spread over seeds."""
+    outcomes: list[Outcome] = []
+    p_values: dict[int, float] = {}
+    for single in wanted:
+        one, other = (
+            records.see(cell_of(single.data, single.model, method, protocol))
+            for method in (single.better, single.worse)
+        )
+        title = known_data(single.data).title
+        what = f"{title}, {words(single.metric)}{USERS[single.users]}, {_methods(single)}"
+        high, low = (figure(seen, single.metric, single.users) if seen else None for seen in (one, other))
+        if one is None or other is None or high is None or low is None:
+            outcomes.append(Outcome(what, None))
+            continue
+        if single.users == "all" and single.metric == "recall@20" and (p := p_value(one, other)) is not None:
+            p_values[len(outcomes)] = p
+        luck = "" if single.users != "all" else _within_spread(one, other, single.metric)
+        outcomes.append(Outcome(what, high > low, _figures(high, low), luck))
+    for index, p in zip(p_values, holm(list(p_values.values())).tolist(), strict=True):
+        outcomes[index] = replace(outcomes[index], luck=f"p = {p:.2f}" if p >= 0.05 else "")
+    return outcomes
+
+
+def in_print(claim: Claim) -> list[Outcome]:
+    """What the paper's own figures say; nothing of a claim that no table shows."""
+    if claim.shown_in not in published.tables():
+        return []
+    found = []
+    for single in singles(claim, claim.data):
+        high, low = (
+            published.printed(claim.shown_in, single.data, single.model, method, single.metric, users=single.users)
+            for method in (single.better, single.worse)
+        )
+        if high is not None and low is not None:
+            title = published.data_sets()[single.data].paper
+            what = f"{title}, {words(single.metric)}{USERS[single.users]}, {_methods(single)}"
+            found.append(Outcome(what, high > low, _figures(high, low)))
+    return found
+
+
+def figure(seen: Seen, metric: str, users: str) -> float | None:
+    """In percent, of a group of users. Records keep groups under the mask of their own protocol alone."""
+    if users == "all":
+        return 100 * seen.mean(metric)
+    groups = seen.record["groups"]
+    inactive = next((group for name, group in groups.items() if name.startswith("least_active_")), None)
+    if seen.mask or inactive is None or not inactive["test"]:
+        return None
+    if users == "inactive":
+        return 100 * float(inactive["test"][metric])
+    # The mean over all is that of both groups, weighted by their sizes.
+    n_all, n_inactive = seen.record["evaluated"]["test"]["users"], inactive["users"]
+    if n_all == n_inactive:
+        return None
+    return 100 * float((n_all * seen.mean(metric) - n_inactive * inactive["test"][metric]) / (n_all - n_inactive))
+
+
+def p_value(one: Seen, other: Seen) -> float | None:
+    """That neither is better in Recall@20: a sign-flip test over users; None where a record has no hits of users."""
+    first, second = one.recalls(), other.recalls()
+    if first is None or second is None or one.record["data"]["fingerprint"] != other.record["data"]["fingerprint"]:
+        return None
+    by_user = first - second
+    error = float(by_user.std()) / math.sqrt(len(by_user))
+    if abs(float(by_user.mean())) > FAR_OUT * error:
+        return LEAST_P
+    return sign_flip_p_value(by_user, rng=np.random.default_rng(0))
+
+
+def _within_spread(one: Seen, other: Seen, metric: str) -> str:
+    """Whether the difference of means is below the deviation of a difference between single seeds."""
+    values = one.per_seed(metric), other.per_seed(metric)
+    if min(map(len, values)) < 2:
+        return ""
+    apart = abs(statistics.mean(values[0]) - statistics.mean(values[1]))
+    is_within = apart <= math.hypot(*(statistics.stdev(seeds) for seeds in values))
+    return "within the spread over seeds" if is_within else ""
+
+
+def _methods(single: Single) -> str:
+    return f"{method_words(single.better)} against {method_words(single.worse)}"
+
+
+def _figures(high: float, low: float) -> str:
+    return f"{high:.2f} against {low:.2f}"

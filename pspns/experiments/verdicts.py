@@ -1,0 +1,103 @@
+"""Verdicts on claims: does what was measured bear a claim out, and which figures decide it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
+NOT_MEASURED, UNTESTABLE = "not measured", "cannot be tested"
+WORDS = (HOLDS, IN_PART, FAILS, NOT_MEASURED, UNTESTABLE)
+NAMED = 3
+"""Comparisons that are named one by one; of more there is a count."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    word: str
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        if self.word not in WORDS:
+            raise ValueError(f"{self.word!r} is no verdict; there are {WORDS}")
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.why}" if self.why else self.word
+
+
+NO_RECORD = Verdict(NOT_MEASURED, "no record yet")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One comparison of a claim."""
+
+    what: str
+    """Of what with what, in words."""
+    holds: bool | None
+    """Whether the mean is on the claimed side; None: there is no record."""
+    figures: str = ""
+    luck: str = ""
+    """Why the difference may be luck; empty: it is more, or nobody can tell."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.figures}{f' ({self.luck})' if self.luck else ''}"
+
+
+def judge(outcomes: Sequence[Outcome], *, often: bool = False, of: str = "comparisons") -> Verdict:
+    """Of all comparisons of a claim. One that is said to hold often needs more than half of them.
+
+    >>> str(judge([Outcome("A against B", True, "2.1 against 2.0"), Outcome("A against C", False, "2.1 against 2.2")]))
+    'holds in part: 1 of 2 comparisons; not A against C: 2.1 against 2.2'
+    """
+    measured = [one for one in outcomes if one.holds is not None]
+    if not measured:
+        return NO_RECORD
+    held, failed = [one for one in measured if one.holds], [one for one in measured if not one.holds]
+    enough = len(held) > len(measured) / 2 if often else not failed
+    word = HOLDS if enough else IN_PART if held else FAILS
+    return Verdict(word, "; ".join(_reasons(measured, held, failed, len(outcomes) - len(measured), of)))
+
+
+def _reasons(
+    measured: Sequence[Outcome], held: Sequence[Outcome], failed: Sequence[Outcome], n_missing: int, of: str
+) -> Iterable[str]:
+    if len(measured) == 1:
+        yield str(measured[0])
+    else:
+        share = "all" if not failed else "none of" if not held else f"{len(held)} of"
+        yield f"{share} {len(measured)} {of}"
+        if failed and held:
+            yield f"not {named(failed)}"
+        elif len(measured) <= NAMED:
+            yield named(measured)
+        elif failed:
+            yield f"such as {failed[0]}"
+        in_doubt = [one for one in held if one.luck]
+        if in_doubt and (failed or len(measured) > NAMED):
+            yield f"{len(in_doubt)} of those that hold may be luck, such as {in_doubt[0]}"
+    if n_missing:
+        yield f"{n_missing} not measured yet"
+
+
+def named(outcomes: Sequence[Outcome]) -> str:
+    """The first few by name.
+
+    >>> named([Outcome(letter, True, "1") for letter in "abcde"])
+    'a: 1, b: 1, c: 1, and 2 more'
+    """
+    rest = [f"and {len(outcomes) - NAMED} more"] if len(outcomes) > NAMED else []
+    return ", ".join([*(str(one) for one in outcomes[:NAMED]), *rest])
+
+
+def together(*verdicts: Verdict) -> Verdict:
+    """One claim, looked at in several ways: it holds if it does in all that were measured.
+
+    >>> str(together(Verdict("holds", "a"), NO_RECORD))
+    'holds: a'
+    """
+    measured = [one for one in verdicts if one.word in (HOLDS, IN_PART, FAILS)]
+    if not measured:
+        return verdicts[0]
+    words = {one.word for one in measured}
+    return Verdict(words.pop() if len(words) == 1 else IN_PART, "; ".join(one.why for one in measured if one.why))
