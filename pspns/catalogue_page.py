@@ -136,6 +136,9 @@ where it was. [What they did](results.md#denoisers) on two data sets, with both 
 * **Ramps.** `t-ce` and `dcf` leave out more and more, over `ramp_epochs`. The ramp must be shorter than training: where
   training ends early on it, it was plain training. With `bce`, `drop_rate` counts positives and negatives alike, so
   that of the positives about twice as many go.
+* **What is doubted.** With `bpr`, `t-ce` leaves out the rows with the largest loss, as others have carried it over, and
+  a random negative has its share in that: what goes is what the model would learn most from. On MF that cost up to half
+  of the Recall; `--rank-by positive`, which asks the positive alone, cost nothing ([measured](results.md#denoisers)).
 * **Time.** `deca-p` trains twice, the first time plainly.
 * **Users.** `pld` draws each user as often as any other, which by itself is a weighting against active users. Beside
   plain training that compares two things at once; `--users interaction` leaves the users as they are.
