@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 NOT_MEASURED, UNTESTABLE = "not measured", "cannot be tested"
 WORDS = (HOLDS, IN_PART, FAILS, NOT_MEASURED, UNTESTABLE)
+PLURALS = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold", NOT_MEASURED: "were not measured"}
 NAMED = 3
 """Comparisons that are named one by one; of more there is a count."""
 
@@ -101,3 +103,18 @@ def together(*verdicts: Verdict) -> Verdict:
         return verdicts[0]
     words = {one.word for one in measured}
     return Verdict(words.pop() if len(words) == 1 else IN_PART, "; ".join(one.why for one in measured if one.why))
+
+
+def count_words(verdicts: Iterable[Verdict]) -> str:
+    """How many of each.
+
+    >>> count_words([Verdict("holds"), Verdict("does not hold"), Verdict("does not hold")])
+    '1 holds, 2 do not hold'
+    """
+    counts = Counter(one.word for one in verdicts)
+    singular = {word: word for word in WORDS} | {NOT_MEASURED: "was not measured"}
+    return ", ".join(
+        f"{counts[word]} {singular[word] if counts[word] == 1 else PLURALS.get(word, word)}"
+        for word in WORDS
+        if counts[word]
+    )

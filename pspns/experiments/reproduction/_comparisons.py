@@ -18,6 +18,7 @@ from pspns.experiments.methods import builds_pairs, method_words
 from pspns.experiments.published import Claim
 from pspns.experiments.records import Records, Seen
 from pspns.experiments.reproduction._beside import words
+from pspns.experiments.user_groups import groups
 from pspns.experiments.verdicts import Outcome
 
 # Of claims that a picture or nothing shows; the pictures' data sets are not named, so those that most tables have.
@@ -127,17 +128,8 @@ def figure(seen: Seen, metric: str, users: str) -> float | None:
     """In percent, of a group of users. Records keep groups under the mask of their own protocol alone."""
     if users == "all":
         return 100 * seen.mean(metric)
-    groups = seen.record["groups"]
-    inactive = next((group for name, group in groups.items() if name.startswith("least_active_")), None)
-    if seen.mask or inactive is None or not inactive["test"]:
-        return None
-    if users == "inactive":
-        return 100 * float(inactive["test"][metric])
-    # The mean over all is that of both groups, weighted by their sizes.
-    n_all, n_inactive = seen.record["evaluated"]["test"]["users"], inactive["users"]
-    if n_all == n_inactive:
-        return None
-    return 100 * float((n_all * seen.mean(metric) - n_inactive * inactive["test"][metric]) / (n_all - n_inactive))
+    group = groups(seen).get(users)
+    return 100 * group.figures[metric] if group else None
 
 
 def p_value(one: Seen, other: Seen) -> float | None:
