@@ -1,29 +1,39 @@
-"""Carrying out experiments: cells that can, train in one loop; every record is written as soon as it is known."""
+"""Carrying out experiments: trials, cells, jobs; every record is written as soon as it is known."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from pspns.components import find_part
-from pspns.errors import SettingsError
-from pspns.evaluation.protocol import find_protocol
+from pspns.errors import unknown_name
 from pspns.experiments.cells import Cell, Terms
-from pspns.experiments.experiment import Data, Experiment
+from pspns.experiments.experiment import Data, Experiment, Job
+from pspns.experiments.loops import Telling, forget_what_was_finished, loops, trained
 from pspns.experiments.records import Records, describe_cell
-from pspns.run import Say, run_together
-from pspns.settings import PART_SECTIONS, Settings
+from pspns.experiments.same_settings import check_same
+from pspns.experiments.trials import Trials, hold, tuned_cell
+from pspns.run import Say, choose_device
 from pspns.training.loop import Watch
-
-MOST_REPLICAS = 12
-"""In one loop: more fill the device and gain nothing."""
-# What does not change a result, or not what it means.
-WITHOUT_MEANING = {"run": {"device", "threads", "memory_gib", "checkpoint_seconds"}, "data": {"source"}}
 
 Load = Callable[[str], Data]
 """A data set by its name."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What has no record yet, of one data set."""
+
+    trials: list[Trials]
+    cells: list[Cell]
+    after_trials: list[Cell]
+    """Will be trained with what their trials choose."""
+    jobs: list[Job]
+    n_records: int
+    """Those that are there, too."""
+
+    def __len__(self) -> int:
+        return len(self.trials) + len(self.cells) + len(self.after_trials) + len(self.jobs)
 
 
 def carry_out(
@@ -32,100 +42,115 @@ def carry_out(
     terms: Terms,
     load: Load,
     *,
+    keep: bool = False,
+    only: Collection[str] = (),
+    unfinished: Path | None = None,
     watch: Watch = lambda step, last_step, evaluation: None,
     say: Say = lambda line: None,
 ) -> None:
-    """Run what has no record yet: of each data set these experiments. What they share is run once."""
+    """Run what has no record yet: of each data set these experiments. What they share is run once.
+
+    With `keep` a record counts whatever settings it was made with. `only`: names of records; empty: all. What a
+    training that is stopped has come to is kept in the folder `unfinished`, if there is to be one, and the same call
+    goes on from there.
+    """
+    choose_device(terms.device)  # better to hear of one that is not there before the data are read
+    check_only(wanted, records, only)
+    telling = Telling(watch, say, unfinished)
     for name, experiments in wanted.items():
-        cells = list(dict.fromkeys(cell for one in experiments for cell in one.cells(name)))
-        _check_names(cells)
-        jobs = list({job.name: job for one in experiments for job in one.jobs(name)}.values())
-        due_cells = [cell for cell in cells if not _is_done(cell, records, terms)]
-        due_jobs = [job for job in jobs if not records.has(job.name)]
-        say(f"{name}: {len(cells) + len(jobs)} records, {len(due_cells) + len(due_jobs)} of them to be made")
-        if not due_cells and not due_jobs:
+        due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
+        say(f"{name}: {due.n_records} records, {len(due)} of them to be made")
+        if not due:
             continue
         data = load(name)
+        if due.trials:
+            hold(due.trials, data, records, terms, telling)
+            due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
         done = 0
-        for loop in loops(due_cells, terms):
-            names = ", ".join(cell.name for cell in loop)
-            say(f"{name}, training {done + 1} to {done + len(loop)} of {len(due_cells)}: {names}")
-            train_loop(loop, data, records, terms, watch=watch, say=say)
+        for loop in loops(due.cells, terms):
+            names = [cell.name for cell in loop]
+            say(f"{name}, training {done + 1} to {done + len(loop)} of {len(due.cells)}: {', '.join(names)}")
+            with trained(loop, data, terms, telling) as runs:
+                for cell, run in zip(loop, runs, strict=True):
+                    records.write(cell.name, describe_cell(run, cell, names))
             done += len(loop)
-        for job in due_jobs:
+        for job in due.jobs:
             say(f"{name}, {job.name}")
             records.write(job.name, job.measure(data, terms, say))
+    if unfinished:
+        forget_what_was_finished(unfinished, (path.stem for path in records.folder.glob("*.json")))
 
 
-def loops(cells: Iterable[Cell], terms: Terms) -> list[list[Cell]]:
-    """Cells that may share a loop, side by side, as many as the device is worth; in the order given where it may be."""
-    found: list[list[Cell]] = []
-    with_room: dict[str, list[tuple[list[Cell], int]]] = {}
-    for cell in cells:
-        settings = cell.settings(terms, cell.data)
-        n_replicas = len(settings.run.seeds)
-        company = with_room.setdefault(_shared(settings), [])
-        place = next((number for number, (_, room) in enumerate(company) if n_replicas <= room), None)
-        if place is None:
-            found.append([cell])
-            company.append((found[-1], MOST_REPLICAS - n_replicas))
-        else:
-            loop, room = company[place]
-            loop.append(cell)
-            company[place] = (loop, room - n_replicas)
-    return found
+def what_is_due(
+    data: str,
+    experiments: Sequence[Experiment],
+    records: Records,
+    terms: Terms,
+    *,
+    keep: bool = False,
+    only: Collection[str] = (),
+) -> Due:
+    """What has no record yet. A record made with other settings is nobody's to mix with, and so an error."""
+
+    def asked(*names: str) -> bool:
+        return not only or any(name in only for name in names)
+
+    units, cells, jobs = _needed(data, experiments)
+    asked_cells = [cell for cell in cells if asked(cell.name)]
+    asked_units, after_trials = [], []
+    for unit in units:
+        tuned = tuned_cell(records, unit.of)
+        if asked(unit.name, tuned_name(unit.of)):
+            asked_units.append(unit)
+        if tuned and asked(tuned.name, tuned_name(unit.of)):
+            asked_cells.append(tuned)
+        elif asked(tuned_name(unit.of)) and not unit.is_done(records, terms, keep=keep):
+            after_trials.append(unit.of)
+    asked_cells = list(dict.fromkeys(asked_cells))
+    _check_names(asked_cells)
+    asked_jobs = [job for job in jobs if asked(job.name)]
+    return Due(
+        trials=[unit for unit in asked_units if not unit.is_done(records, terms, keep=keep)],
+        cells=[cell for cell in asked_cells if not _is_done(cell, records, terms, keep=keep)],
+        after_trials=after_trials,
+        jobs=[job for job in asked_jobs if not records.has(job.name)],
+        n_records=len(asked_units) + len(asked_cells) + len(after_trials) + len(asked_jobs),
+    )
 
 
-def _shared(settings: Settings) -> str:
-    """The same of cells that `run_together` takes: what must not differ between the members of a loop."""
-    run, training = vars(settings.run), vars(settings.training)
-    own = {"positives", "weighting", "start", "training", "run"}
-    pairs: tuple[Any, ...] = ()
-    if getattr(settings.model, "graph", "train") != "train":
-        # Pairs that are the graph are the same only of one SVD, which a start may make wider.
-        pairs = (settings.positives, settings.start, settings.run.protocol)
-    return repr((
-        [(section, value) for section, value in vars(settings).items() if section not in own],
-        [(key, value) for key, value in training.items() if key != "l2"],
-        [(key, value) for key, value in run.items() if key not in {"seeds", "protocol", "baselines"}],
-        find_protocol(settings.run.protocol).needs_validation,
-        pairs,
-    ))  # fmt: skip
+def tuned_name(cell: Cell) -> str:
+    """What a cell is called whose settings are still to be chosen."""
+    return f"tuned-{cell.name}"
 
 
-def train_loop(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, *, watch: Watch, say: Say) -> None:
-    names = [cell.name for cell in cells]
-    runs = run_together(data, [cell.settings(terms, cell.data) for cell in cells], watch=watch, say=say)
-    for cell, run in zip(cells, runs, strict=True):
-        records.write(cell.name, describe_cell(run, cell, names))
+def check_only(wanted: Mapping[str, Sequence[Experiment]], records: Records, only: Collection[str]) -> None:
+    """Names that nothing has are mistakes."""
+    known: set[str] = set()
+    for data, experiments in wanted.items():
+        units, cells, jobs = _needed(data, experiments)
+        known |= {job.name for job in jobs} | {cell.name for cell in cells}
+        for unit in units:
+            tuned = tuned_cell(records, unit.of)
+            known |= {unit.name, tuned_name(unit.of), *([tuned.name] if tuned else [])}
+    for name in only:
+        if name not in known:
+            raise unknown_name("cell or job", name, known)
 
 
-def _is_done(cell: Cell, records: Records, terms: Terms) -> bool:
-    """Whether there is a record; one that was made with other settings is nobody's to mix with."""
+def _needed(data: str, experiments: Sequence[Experiment]) -> tuple[list[Trials], list[Cell], list[Job]]:
+    """What these experiments show, each once."""
+    return (
+        list(dict.fromkeys(Trials(cell) for one in experiments for cell in one.tuned(data))),
+        list(dict.fromkeys(cell for one in experiments for cell in one.cells(data))),
+        list({job.name: job for one in experiments for job in one.jobs(data)}.values()),
+    )
+
+
+def _is_done(cell: Cell, records: Records, terms: Terms, *, keep: bool) -> bool:
     record = records.find(cell.name)
-    if record is None:
-        return False
-    wanted, found = _meant(cell.settings(terms, cell.data).as_dict()), _meant(record["settings"])
-    for section in sorted(wanted.keys() | found.keys()):
-        if wanted.get(section) != found.get(section):
-            raise SettingsError(
-                f"{records.folder / cell.name}.json was made with [{section}] {found.get(section)}, and now "
-                f"{wanted.get(section)} is asked for; ask for the same, or give another --out"
-            )
-    return True
-
-
-def _meant(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What a result depends on, as it comes back from JSON; a key that did not exist then is at its default."""
-    plain = Settings().as_dict()
-    found: dict[str, dict[str, Any]] = {}
-    for section, entries in settings.items():
-        kind = PART_SECTIONS.get(section)
-        defaults = dataclasses.asdict(find_part(kind, entries["name"])()) if kind else plain[section]
-        without = WITHOUT_MEANING.get(section, set())
-        found[section] = {key: value for key, value in {**defaults, **entries}.items() if key not in without}
-    meant: dict[str, dict[str, Any]] = json.loads(json.dumps(found))
-    return meant
+    if record and not keep:
+        check_same(records.folder / f"{cell.name}.json", cell.settings(terms, cell.data), record["settings"])
+    return record is not None
 
 
 def _check_names(cells: Iterable[Cell]) -> None:

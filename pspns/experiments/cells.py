@@ -25,6 +25,7 @@ class Terms:
     device: str = "auto"
     precision: str = "float32"
     changes: tuple[tuple[str, Any], ...] = ()  # over every cell's own: what a quick look makes smaller
+    trials: int = 5  # of every method that is tuned, its defaults among them
 
     def tables(self, n_seeds: int) -> Tables:
         return {
@@ -74,6 +75,9 @@ class Cell:
         for key, value in (*terms.changes, *self.changes):
             section, _, entry = key.partition(".")
             tables = changed(tables, {section: {entry: value}})
+        training = tables["training"]
+        if training.get("steps"):  # a fixed number is no more than all may take
+            training["steps"] = min(training["steps"], terms.max_steps)
         return make_settings(tables)
 
     @property

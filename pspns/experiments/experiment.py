@@ -34,6 +34,8 @@ class Experiment:
     """Of these data sets; what has no record yet is named in `missing`."""
     cells: Callable[[str], Iterable[Cell]] = lambda data: ()
     """What must be trained for one data set."""
+    tuned: Callable[[str], Iterable[Cell]] = lambda data: ()
+    """What is also trained with settings that trials choose: see `pspns.experiments.trials`."""
     jobs: Callable[[str], Iterable[Job]] = lambda data: ()
     data: tuple[str, ...] = ("ml-1m", "epinions")
     """What it is run on unless said."""

@@ -1,0 +1,126 @@
+"""Loops of cells: which may share one, and how one is trained so that it can be stopped and go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pspns.errors import SettingsError
+from pspns.evaluation.protocol import find_protocol
+from pspns.experiments.cells import Cell, Terms
+from pspns.experiments.experiment import Data
+from pspns.experiments.same_settings import meant
+from pspns.resume import has_checkpoint
+from pspns.run import Run, Say, run_together
+from pspns.settings import Settings
+from pspns.training.checkpoint import Checkpoints
+from pspns.training.loop import Watch
+
+MOST_REPLICAS = 12
+"""In one loop: more fill the device and gain nothing."""
+
+
+class BegunOtherwiseError(SettingsError):
+    """A training cannot go on from what was kept of it."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """Whom training tells of itself, and where it keeps what is not finished; unset: nowhere."""
+
+    watch: Watch = lambda step, last_step, evaluation: None
+    say: Say = lambda line: None
+    unfinished: Path | None = None
+
+
+def loops(cells: Iterable[Cell], terms: Terms) -> list[list[Cell]]:
+    """Cells that may share a loop, side by side, as many as the device is worth; in the order given where it may be."""
+    found: list[list[Cell]] = []
+    with_room: dict[str, list[tuple[list[Cell], int]]] = {}
+    for cell in cells:
+        settings = cell.settings(terms, cell.data)
+        n_replicas = len(settings.run.seeds)
+        company = with_room.setdefault(_shared(settings), [])
+        place = next((number for number, (_, room) in enumerate(company) if n_replicas <= room), None)
+        if place is None:
+            found.append([cell])
+            company.append((found[-1], MOST_REPLICAS - n_replicas))
+        else:
+            loop, room = company[place]
+            loop.append(cell)
+            company[place] = (loop, room - n_replicas)
+    return found
+
+
+@contextmanager
+def trained(
+    cells: Sequence[Cell], data: Data, terms: Terms, telling: Telling, *, judge_test: bool = True
+) -> Iterator[list[Run]]:
+    """The runs of one loop. Write their records inside the block: whatever happens, there is either a checkpoint or
+    the records, and the same call goes on from there."""
+    members = [cell.settings(terms, cell.data) for cell in cells]
+    if telling.unfinished is None:
+        yield run_together(data, members, judge_test=judge_test, watch=telling.watch, say=telling.say)
+        return
+    place = telling.unfinished / _loop_name(cells, members)
+    checkpoints = Checkpoints(place, {})  # nothing is read or written through it, so whose they are does not matter
+    try:
+        with checkpoints.lock():
+            resume = has_checkpoint(place)
+            try:
+                runs = run_together(
+                    data,
+                    members,
+                    judge_test=judge_test,
+                    checkpoints=place,
+                    resume=resume,
+                    watch=telling.watch,
+                    say=telling.say,
+                )
+            except SettingsError as error:
+                if not resume:
+                    raise
+                # What was begun had settings that train, so it is about something else: other data, another version.
+                raise BegunOtherwiseError(f"{error}; here that is: remove {place}") from error
+            yield runs
+            checkpoints.remove()
+    finally:
+        with suppress(OSError):  # there are others in it
+            telling.unfinished.rmdir()
+
+
+def forget_what_was_finished(unfinished: Path, is_done: Iterable[str]) -> None:
+    """Remove what a training kept whose cells were trained in other company meanwhile."""
+    done = set(is_done)
+    for place in unfinished.iterdir() if unfinished.is_dir() else ():
+        if place.name.rpartition(".")[0] in done:
+            with Checkpoints(place, {}).lock():
+                Checkpoints(place, {}).remove()
+
+
+def _loop_name(cells: Sequence[Cell], members: Sequence[Settings]) -> str:
+    """After its first cell; who else is in it, and with which settings, tells the end of it."""
+    content = json.dumps([[cell.name for cell in cells], [meant(settings.as_dict()) for settings in members]])
+    return f"{cells[0].name}.{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def _shared(settings: Settings) -> str:
+    """The same of cells that `run_together` takes: what must not differ between the members of a loop."""
+    run, training = vars(settings.run), vars(settings.training)
+    own = {"positives", "weighting", "start", "training", "run"}
+    pairs: tuple[Any, ...] = ()
+    if getattr(settings.model, "graph", "train") != "train":
+        # Pairs that are the graph are the same only of one SVD, which a start may make wider.
+        pairs = (settings.positives, settings.start, settings.run.protocol)
+    return repr((
+        [(section, value) for section, value in vars(settings).items() if section not in own],
+        [(key, value) for key, value in training.items() if key != "l2"],
+        [(key, value) for key, value in run.items() if key not in {"seeds", "protocol", "baselines"}],
+        find_protocol(settings.run.protocol).needs_validation,
+        pairs,
+    ))  # fmt: skip

@@ -1,0 +1,226 @@
+"""Trials: as many settings of every method, judged on validation alone, and the choice between them.
+
+Under `strict` a method's trials are its defaults and draws from what `pspns tune` searches. Under `published` only
+methods that build pairs are tuned, over the paper's grids, as the paper did.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pspns.errors import DivergedError, SettingsError
+from pspns.experiments import published
+from pspns.experiments.cells import Cell, Terms
+from pspns.experiments.data_sets import known_data
+from pspns.experiments.experiment import Data
+from pspns.experiments.loops import BegunOtherwiseError, Telling, loops, trained
+from pspns.experiments.records import Record, Records
+from pspns.experiments.same_settings import check_same
+from pspns.memory import MemoryBudgetError
+from pspns.record import describe_run
+from pspns.rng import host_stream
+from pspns.run import Run
+from pspns.search_space import Choices, Space, Span
+from pspns.settings import Settings
+from pspns.tuning.methods import searched
+
+MOST_STEPS, MOST_PATIENCE = 20_000, 5
+"""Of a trial, unless the terms allow less: it must show which settings are better, not how good they are."""
+DRAWS_BEFORE_GIVING_UP = 1_000
+OF_ALL = ("protocol", "model", "data", "versions", "machine")
+OF_EACH = ("seeds", "valid", "steps", "best_step", "settings", "replicas_in_loop", "seconds")
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is tried of a cell: itself, and itself with other settings."""
+
+    of: Cell
+
+    @property
+    def name(self) -> str:
+        """Of the record.
+
+        >>> Trials(Cell("ml-1m", "mf", "dns")).name
+        'trials-mf-ml-1m-dns-strict'
+        """
+        return f"trials-{self.of.name}"
+
+    def cells(self, terms: Terms) -> list[Cell]:
+        """One for each trial, the defaults first, all of them different."""
+        defaults = self.of.settings(terms, self.of.data)
+        found = {repr(defaults): self.of}
+        space = search_space(self.of, defaults)
+        drawn = draws(space, max(1, terms.trials - 1))
+        for values in itertools.islice(drawn, DRAWS_BEFORE_GIVING_UP):
+            if len(found) == terms.trials:
+                break
+            changes = tuple((key, value) for key, value in values.items() if value != _setting(defaults, key))
+            cell = self.of.but(changes=(*self.of.changes, *changes))
+            try:
+                found.setdefault(repr(cell.settings(terms, cell.data)), cell)
+            except SettingsError:  # of values that do not go together
+                continue
+        return list(found.values())
+
+    def is_done(self, records: Records, terms: Terms, *, keep: bool = False) -> bool:
+        """Whether the choice is made; a choice between other trials is another one, unless any will do."""
+        record = records.find(self.name)
+        if record is None:
+            return False
+        if not keep:
+            self._check(record, records.folder / f"{self.name}.json", terms)
+        return "chosen" in record
+
+    def _check(self, record: Record, path: Path, terms: Terms) -> None:
+        cells = {cell.name: cell for cell in self.cells(terms)}
+        names = [trial["name"] for trial in record["trials"]]
+        if not cells.keys() >= set(names) or ("chosen" in record and len(names) < len(cells)):
+            raise SettingsError(
+                f"{path} has the trials {', '.join(names)}, and now {', '.join(cells)} are asked for; ask for the "
+                "same, say --keep to take it as it is, or give another --out"
+            )
+        for trial in record["trials"]:
+            if trial["failed"] is None:
+                cell = cells[trial["name"]]
+                check_same(path, cell.settings(trial_terms(terms), cell.data), trial["settings"])
+
+
+def tuned_cell(records: Records, cell: Cell) -> Cell | None:
+    """The cell with the settings that its trials chose; None while they are not there, or if all of them failed."""
+    record = records.find(Trials(cell).name)
+    chosen = record.get("chosen") if record else None
+    return None if chosen is None else cell.but(changes=(*cell.changes, *chosen.items()))
+
+
+def trial_terms(terms: Terms) -> Terms:
+    """One seed, and not to the end."""
+    return dataclasses.replace(
+        terms, max_steps=min(terms.max_steps, MOST_STEPS), patience=min(terms.patience, MOST_PATIENCE), seeds=1
+    )
+
+
+def search_space(cell: Cell, settings: Settings) -> Space:
+    """What is drawn from."""
+    if cell.protocol == "strict":
+        return searched(settings)
+    grids = published.grids()
+    data = published.data_sets().get(known_data(cell.data).printed_as)
+    found: Space = {}
+    if hasattr(settings.positives, "rank"):
+        # The paper's ranks depend on the data set; of another one, what the builder itself proposes.
+        found["positives.rank"] = Choices(data.ranks) if data else settings.positives.search["rank"]
+    if hasattr(settings.positives, "copies"):
+        found["positives.copies"] = Choices(grids["copies"])
+    if hasattr(settings.weighting, "sensitivity"):
+        found["weighting.sensitivity"] = Choices(grids["sensitivity"])
+    return found
+
+
+def draws(space: Space, at_once: int) -> Iterator[dict[str, Any]]:
+    """Values without end; every `at_once` of them are spread over the whole of each setting (a Latin hypercube).
+
+    A setting has a stream of its own, so that all methods meet the same learning rates and weights of L2: luck is
+    shared, and so are loops.
+    """
+    streams = {key: host_stream(0, f"trials of {key}") for key in space}
+    while space:
+        columns = {}
+        for key, rng in streams.items():
+            places = (rng.permutation(at_once) + rng.random(at_once)) / at_once
+            columns[key] = [_at(space[key], place) for place in places.tolist()]
+        for number in range(at_once):
+            yield {key: column[number] for key, column in columns.items()}
+
+
+def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, telling: Telling) -> None:
+    """Train what is to be tried, those that can in one loop, and write every choice down; the test stays untouched."""
+    short = trial_terms(terms)
+    owners = {cell.name: unit for unit in units for cell in unit.cells(terms)}
+    cells = {cell.name: cell for unit in units for cell in unit.cells(terms)}
+    known: dict[str, Record] = {}
+    for unit in units:
+        known |= {trial["name"]: trial for trial in (records.find(unit.name) or {"trials": []})["trials"]}
+    waiting = loops((cell for name, cell in cells.items() if name not in known), short)
+    while waiting:
+        loop = waiting.pop(0)
+        names = [cell.name for cell in loop]
+        telling.say(f"{len(loop)} trials in one loop: {', '.join(names)}")
+        facts: Record = {}
+        try:
+            with trained(loop, data, short, telling, judge_test=False) as runs:
+                for cell, run in zip(loop, runs, strict=True):
+                    known[cell.name] = _describe(cell, run, names)
+                    facts = {key: describe_run(run)[key] for key in OF_ALL}
+                    _write(owners[cell.name], known, records, terms, facts)
+        except BegunOtherwiseError:
+            raise
+        except (SettingsError, DivergedError, MemoryBudgetError) as error:  # other values would have trained
+            middle = len(loop) // 2
+            if middle:
+                waiting[:0] = [loop[:middle], loop[middle:]]
+                continue
+            known[names[0]] = {"name": names[0], "changes": dict(loop[0].changes), "failed": str(error)}
+            _write(owners[names[0]], known, records, terms, {})
+
+
+def _describe(cell: Cell, run: Run, trained_with: list[str]) -> Record:
+    result = describe_run(run)
+    select_by = run.settings.evaluation.select_by
+    return {
+        "name": cell.name,
+        "changes": dict(cell.changes),
+        "failed": None,
+        "value": result["valid"][select_by]["mean"],
+        "trained_with": trained_with,
+        **{key: result[key] for key in OF_EACH},
+    }
+
+
+def _write(unit: Trials, known: dict[str, Record], records: Records, terms: Terms, facts: Record) -> None:
+    """What is known of a cell's trials so far; the choice once all of them are over."""
+    names = [cell.name for cell in unit.cells(terms)]
+    before = records.find(unit.name) or {}
+    trials = [known[name] for name in names if name in known]
+    settings = unit.of.settings(terms, unit.of.data)
+    record = {
+        "cell": {"data": unit.of.data, "model": unit.of.model, "method": unit.of.method, "protocol": unit.of.protocol},
+        "select_by": settings.evaluation.select_by,
+        "searched": {key: dataclasses.asdict(values) for key, values in search_space(unit.of, settings).items()},
+        **{key: before[key] for key in OF_ALL if key in before},
+        **facts,
+        "trials": trials,
+    }
+    if len(trials) == len(names):
+        record["chosen"] = _choice(trials)
+    records.write(unit.name, record)
+
+
+def _choice(trials: Sequence[Record]) -> Record | None:
+    """The changes of the best, the first among equals; None if all of them failed."""
+    judged = [trial for trial in trials if trial["failed"] is None]
+    best: Record | None = max(judged, key=lambda trial: float(trial["value"]), default=None)
+    return best["changes"] if best else None
+
+
+def _setting(settings: Settings, key: str) -> Any:
+    section, _, entry = key.partition(".")
+    return getattr(getattr(settings, section), entry)
+
+
+def _at(values: Choices | Span, place: float) -> Any:
+    """What lies at this place, from 0 to below 1, of all that may be tried; of a span with two digits.
+
+    >>> _at(Choices((1, 2, 5)), 0.4), _at(Span(low=1e-5, high=1e-3, log=True), 0.25)
+    (2, 3.2e-05)
+    """
+    if isinstance(values, Choices):
+        return values.values[int(place * len(values.values))]
+    low, high = values.low, values.high
+    found = low * (high / low) ** place if values.log else low + (high - low) * place
+    return round(found) if values.whole else float(f"{found:.2g}")
