@@ -419,7 +419,8 @@ def _order_seconds_per_step(trainer: Trainer, now: Clock) -> float:
     n_batches = -(-member.world.pairs.n_visits // rows)
     if n_batches < WARM_UP_STEPS + MOST_STEPS:
         return 0.0
-    epochs = Epochs([member.world] * len(member.seeds), rows, member.seeds)
+    together = trainer.settings.copies_together
+    epochs = Epochs([member.world] * len(member.seeds), rows, member.seeds, copies_together=together)
     began = now()
     epochs.advance()
     return (now() - began) / n_batches

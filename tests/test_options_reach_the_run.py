@@ -75,6 +75,7 @@ def test_options_do_not_shadow_each_other():
     found = [
         digest(positives="psp", rank=5),
         digest(positives="psp", rank=5, copies=4),
+        digest(positives="psp", rank=5, copies_together=True),
         digest(positives="psp", rank=6),
         digest(positives="psp", rank=5, neighbours="fixed"),
         digest(positives="psp", rank=5, times_root_degree=True),

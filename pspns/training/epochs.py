@@ -28,8 +28,14 @@ class Epochs:
     the number of steps taken, so that number is all that a resume needs.
     """
 
-    def __init__(self, worlds: Sequence[World], batch_size: int, seeds: Sequence[int]):
-        """One world and one seed for each replica; replicas with the same pairs give the same world."""
+    def __init__(
+        self, worlds: Sequence[World], batch_size: int, seeds: Sequence[int], *, copies_together: bool = False
+    ):
+        """One world and one seed for each replica; replicas with the same pairs give the same world.
+
+        With `copies_together` pairs are shuffled, not visits: a pair's copies are rows of one batch, but for the last
+        pair of a batch, whose copies may go on in the next.
+        """
         device = worlds[0].device
         distinct = list({id(world): world for world in worlds}.values())
         pairs = [world.pairs for world in distinct]
@@ -50,6 +56,8 @@ class Epochs:
         self._first_visits = torch.tensor(visits_before[own], device=device)[:, None]  # [replicas, 1]
         self._pairs_before = torch.tensor(pairs_before[own], device=device)[:, None]  # [replicas, 1]
         self._n_visits = [n_visits[place] for place in own]
+        self._n_pairs = [len(pairs[place]) for place in own]
+        self._copies_together = copies_together
         self._streams = [ReplicaStream([seed], "shuffle", device) for seed in seeds]
         self._batch_size = batch_size
         self._rows = -(-batch_size // ROWS_AT_ONCE) * ROWS_AT_ONCE
@@ -136,8 +144,9 @@ class Epochs:
     def keep(self, replicas: Tensor) -> None:
         """Only these replicas go on (indices into the present ones)."""
         going_on = replicas.tolist()
-        self._n_visits, self._streams, self._orders = (
-            [values[place] for place in going_on] for values in (self._n_visits, self._streams, self._orders)
+        self._n_visits, self._n_pairs, self._streams, self._orders = (
+            [values[place] for place in going_on]
+            for values in (self._n_visits, self._n_pairs, self._streams, self._orders)
         )
         self._first_visits, self._pairs_before = self._first_visits[replicas], self._pairs_before[replicas]
         self._ahead = self._ahead[:, replicas].contiguous()
@@ -161,12 +170,24 @@ class Epochs:
     def _batches(self, place: int, epoch: int) -> Tensor:
         """`[batches, rows]` visits of one epoch; −1 for a dead row."""
         if self._orders[place][0] != epoch:
-            n_visits, stream = self._n_visits[place], self._streams[place]
-            stream.calls = epoch
-            order = stream.order(n_visits)[0].add_(self._first_visits[place])
+            n_visits = self._n_visits[place]
+            self._streams[place].calls = epoch
+            order = self._order_of_pairs(place) if self._copies_together else self._order_of_visits(place)
             n_batches, n_whole = self._n_batches(place), n_visits // self._batch_size
             batches = order.new_full((n_batches, self._rows), -1)
             batches[:n_whole, : self._batch_size] = order[: n_whole * self._batch_size].view(n_whole, self._batch_size)
             batches[n_whole:, : n_visits % self._batch_size] = order[n_whole * self._batch_size :]
             self._orders[place] = epoch, batches
         return self._orders[place][1]
+
+    def _order_of_visits(self, place: int) -> Tensor:
+        return self._streams[place].order(self._n_visits[place])[0].add_(self._first_visits[place])
+
+    def _order_of_pairs(self, place: int) -> Tensor:
+        """Visits in the order of their pairs, those of a pair one after the other."""
+        pair_ids = self._streams[place].order(self._n_pairs[place])[0].add_(self._pairs_before[place])
+        ends = self._visits_up_to[pair_ids]
+        copies = ends - torch.where(pair_ids > 0, self._visits_up_to[pair_ids - 1], 0)
+        # So many visits of the epoch come up to a pair's last one, and they end where its own numbers do.
+        shifts = (ends - copies.cumsum(0)).repeat_interleave(copies)
+        return shifts + torch.arange(self._n_visits[place], device=shifts.device)

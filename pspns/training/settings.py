@@ -17,6 +17,8 @@ class TrainingSettings:
     """What a row's scores are judged by; `pspns list losses` names the choices."""
     batch_size: int = 2048
     """Positive pairs in one step."""
+    copies_together: bool = False
+    """Whether the copies of a pair come in one step, each with a negative of its own, and not at random times."""
     learning_rate: float = 1e-3
     """Step size of Adam."""
     l2: float = 1e-4

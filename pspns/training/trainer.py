@@ -95,7 +95,7 @@ class Trainer:
         stopping = EarlyStopping(model, self.settings, self.select_by, validators, seconds_before)
         loop = Loop(
             model,
-            Epochs(worlds, self.settings.batch_size, seeds),
+            Epochs(worlds, self.settings.batch_size, seeds, copies_together=self.settings.copies_together),
             rejected,
             self.negatives.start(shared, seeds),
             self.denoiser.start(shared, seeds),

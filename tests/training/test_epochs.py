@@ -1,4 +1,6 @@
+import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,6 +8,8 @@ import torch
 from toy import make_world, toy_world
 
 from pspns.data.split import Pairs
+from pspns.negatives.uniform import UniformNegatives
+from pspns.positives.observed import ObservedPositives
 from pspns.shapes import PositivePairs
 from pspns.training.epochs import Epochs
 
@@ -219,3 +223,62 @@ def test_and_so_it_does_from_wherever_it_is_sought(step):
     for _ in range(40):
         assert walked.advance() == sought.advance()
         assert torch.equal(walked.batch().epochs, sought.batch().epochs)
+
+
+def rows_of_epochs(epochs: Epochs, n_steps: int) -> list[list[int]]:
+    """Pairs of the live rows of the second replica, batch by batch."""
+    batches = [epochs.next_batch() for _ in range(n_steps)]
+    return [batch.pair_ids[1][batch.live[1] == 1].tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 4, 11, 100])
+def test_copies_that_come_together_are_neighbours_in_a_random_order_of_pairs(batch_size):
+    # Another world comes before, so that numbers of visits and pairs do not begin at 0.
+    worlds, n_batches = [WORLDS[2], copied_world()], -(-11 // batch_size)
+    epochs, orders = Epochs(worlds, batch_size, [7, 1], copies_together=True), []
+    for _ in range(30):
+        batches = rows_of_epochs(epochs, n_batches)
+        assert [len(batch) for batch in batches[:-1]] == [batch_size] * (n_batches - 1)
+        runs = [(pair, len(list(run))) for pair, run in itertools.groupby(itertools.chain(*batches))]
+        assert sorted(runs) == [(0, 1), (1, 3), (2, 2), (3, 1), (4, 4)]
+        orders.append(tuple(pair for pair, _ in runs))
+    assert len(set(orders)) > 20
+    assert {order[0] for order in orders} == {0, 1, 2, 3, 4}
+
+
+def test_copies_apart_are_no_neighbours_by_default():
+    batches = rows_of_epochs(Epochs([copied_world()] * 2, 11, [0, 1]), 5)
+    n_runs = [len(list(itertools.groupby(batch))) for batch in batches]
+    assert sum(n_runs) > 5 * 5
+
+
+def test_where_each_pair_comes_once_together_and_apart_are_the_same():
+    found = [Epochs([WORLDS[1], WORLDS[2]], 64, [3, 4], copies_together=together) for together in (False, True)]
+    for _ in range(20):
+        one, other = (epochs.next_batch() for epochs in found)
+        assert torch.equal(one.pair_ids, other.pair_ids)
+
+
+def test_copies_that_come_together_can_be_sought_and_do_not_mind_who_leaves():
+    company, sought, alone = (
+        Epochs(worlds, 4, seeds, copies_together=True)
+        for worlds, seeds in (([WORLDS[2], WORLDS[0]], [7, 1]), ([WORLDS[2], WORLDS[0]], [7, 1]), ([WORLDS[0]], [1]))
+    )
+    for _ in range(40):
+        company.next_batch(), alone.next_batch()
+    company.keep(torch.tensor([1]))
+    sought.keep(torch.tensor([1]))
+    sought.seek(40)
+    for _ in range(40):
+        one, two, three = company.next_batch(), sought.next_batch(), alone.next_batch()
+        assert live_rows(one, 0) == live_rows(two, 0) == live_rows(three, 0)
+
+
+def test_copies_that_come_together_each_have_a_negative_of_their_own():
+    train = Pairs(np.zeros(1, np.int64), np.zeros(1, np.int64))
+    pairs = ObservedPositives().build(make_world(train, 1, 1000))
+    world = make_world(train, 1, 1000, pairs=replace(pairs, copies=np.array([50], np.uint8)))
+    batch = Epochs([world], 50, [0], copies_together=True).next_batch()
+    drawn = UniformNegatives().start(world, [0]).sample(batch, None).items
+    assert batch.live.sum() == 50
+    assert len(set(drawn[0, :50].tolist())) > 40
