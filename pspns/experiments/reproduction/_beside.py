@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pspns.evaluation.significance import holm
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
-from pspns.experiments.methods import method_words
+from pspns.experiments.methods import builds_pairs, method_words
 from pspns.experiments.records import Difference, Records, Seen, difference, relative
 from pspns.experiments.sections import Number, Table, TableCell
 
@@ -22,8 +22,31 @@ BESIDE_NOTE = (
     "In percent; ± is the standard deviation over seeds. *difference*: ours under `published` against the printed "
     "figure. *against {reference}*: Recall@20 under `strict`, in points, with a 95 % bootstrap interval over users; p "
     "is that of a sign-flip test over users, Holm-corrected within the table. *limit*: a seed reached the limit of "
-    "steps before its patience was spent."
+    "steps before its patience was spent. Under `published` popular, svd and ease are ranked with PSP-NS's pairs left "
+    "out, as PSP-NS is; methods that build no pairs have only train left out, and are trained as under `strict`."
 )
+
+
+def under_both(data: str, model: str, methods: Sequence[str]) -> Iterator[Cell]:
+    """What must be trained to show the methods under `published` and under `strict`."""
+    for method in methods:
+        yield Cell(data, model, method)
+        if builds_pairs(method):
+            yield Cell(data, model, method, "published")
+
+
+def all_methods(
+    records: Records, name: str, data_names: Sequence[str], model: str, methods: Sequence[str]
+) -> list[Table]:
+    """The paper's table `name`: two tables of each data set, Recall@20 with its differences and the other metrics."""
+    return [
+        table
+        for data in data_names
+        for table in (
+            beside_paper(records, f"{name}-{data}", data, model, methods, table=name),
+            other_metrics(records, f"{name}-{data}-other-metrics", data, model, methods, name),
+        )
+    ]
 
 
 def beside_paper(
@@ -37,7 +60,6 @@ def beside_paper(
     table: str,
 ) -> Table:
     """Recall@20 of the methods: the paper's, ours under both protocols, and whether strict differences are luck."""
-    known = known_data(data)
     seen = {method: both(records, Cell(data, model, method)) for method in methods}
     plain, masked = seen[reference][1], seen.get("psp-ns", (None, None))[0]
     strict = {method: found for method, (_, found) in seen.items() if found}
@@ -45,11 +67,11 @@ def beside_paper(
     tested = differences(strict, reference)
     rows: list[tuple[tuple[str, ...], tuple[TableCell, ...]]] = []
     for method, (under_published, under_strict) in seen.items():
-        printed = published.printed(table, known.printed_as, model, method, "recall@20")
+        printed = in_print(table, data, model, method, "recall@20")
         rows.append(((method_words(method),), (
-            Number(printed) if printed is not None else None,
+            printed,
             under_published.number("recall@20") if under_published else None,
-            apart(under_published, "recall@20", printed),
+            apart(under_published, "recall@20", printed.value if printed else None),
             under_strict.number("recall@20") if under_strict else None,
             *against(tested.get(method)),
         )))  # fmt: skip
@@ -64,7 +86,7 @@ def beside_paper(
         )))  # fmt: skip
     return Table(
         name=name,
-        caption=f"{known.title}, Recall@20{f' ({known.note})' if known.note else ''}",
+        caption=captioned(data, "Recall@20"),
         heads=("method",),
         columns=(
             "paper", "ours, published", "difference", "ours, strict", f"against {method_words(reference)}, strict", "p",
@@ -76,24 +98,53 @@ def beside_paper(
 
 def other_metrics(records: Records, name: str, data: str, model: str, methods: Sequence[str], table: str) -> Table:
     """The metrics beside Recall@20: printed, under `published`, under `strict`."""
-    known = known_data(data)
     rows: list[tuple[tuple[str, ...], tuple[TableCell, ...]]] = []
     for method in methods:
         cells: list[TableCell] = []
         for metric in METRICS[1:]:
-            printed = published.printed(table, known.printed_as, model, method, metric)
-            cells.append(Number(printed) if printed is not None else None)
+            cells.append(in_print(table, data, model, method, metric))
             for found in both(records, Cell(data, model, method)):
                 cells.append(replace(found.number(metric), spread=None, note="") if found else None)
         rows.append(((method_words(method),), tuple(cells)))
     return Table(
         name=name,
-        caption=f"{known.title}, the other metrics{f' ({known.note})' if known.note else ''}",
+        caption=captioned(data, "the other metrics"),
         heads=("method",),
         columns=tuple(f"{words(metric)}, {of}" for metric in METRICS[1:] for of in ("paper", "published", "strict")),
         rows=tuple(rows),
         note="In percent, means over seeds.",
     )
+
+
+def numbered(table: str) -> str:
+    """A table of the paper by its number, and as its text calls it where that is another one.
+
+    >>> numbered("mf"), numbered("overall")
+    ('Table 5 (in the text: 6)', 'Table 2 (in the text: 2, 1)')
+    """
+    found = published.tables()[table]
+    called = f" (in the text: {', '.join(map(str, found.called))})" if found.called != (found.number,) else ""
+    return f"Table {found.number}{called}"
+
+
+def captioned(data: str, what: str) -> str:
+    """What a table or plot shows of a data set; one that is not the paper's says so.
+
+    >>> captioned("epinions-by-user", "Recall@20")
+    'Epinions, split by user, Recall@20 (split 7 : 1 : 2 within each user)'
+    """
+    known = known_data(data)
+    return f"{known.title}, {what}{f' ({known.note})' if known.note else ''}"
+
+
+def in_print(table: str, data: str, model: str, method: str, metric: str, *, users: str = "all") -> Number | None:
+    """The paper's figure for the data set that ours stands beside, with the note if it cannot be right."""
+    printed_as = known_data(data).printed_as
+    figure = published.printed(table, printed_as, model, method, metric, users=users)
+    if figure is None:
+        return None
+    noted = {(note.data, note.method, note.metric): note.note for note in published.tables()[table].notes}
+    return Number(figure, note=noted.get((printed_as, method, metric), ""))
 
 
 def both(records: Records, cell: Cell) -> tuple[Seen | None, Seen | None]:
@@ -105,8 +156,13 @@ def apart(ours: Seen | None, metric: str, printed: float | None) -> Number | Non
     """How far ours is from what was printed, in percent of that."""
     if ours is None or printed is None:
         return None
-    percent = relative(100 * ours.mean(metric), printed)
-    return Number(percent, digits=1, sign=True, unit=" %", record=ours.name, tone="worse" if abs(percent) > FAR else "")
+    return distance(100 * ours.mean(metric), printed, ours.name)
+
+
+def distance(ours: float, printed: float, record: str) -> Number:
+    """Both in percent."""
+    percent = relative(ours, printed)
+    return Number(percent, digits=1, sign=True, unit=" %", record=record, tone="worse" if abs(percent) > FAR else "")
 
 
 def differences(seen: dict[str, Seen], reference: str) -> dict[str, Difference]:
@@ -116,8 +172,13 @@ def differences(seen: dict[str, Seen], reference: str) -> dict[str, Difference]:
         for method, one in seen.items()
         if method != reference and reference in seen and (tested := difference(one, seen[reference]))
     }
-    corrected = holm([tested.p_value for tested in found.values()]).tolist()
-    return {method: replace(tested, p_value=p) for (method, tested), p in zip(found.items(), corrected, strict=True)}
+    return corrected(found)
+
+
+def corrected(tested: dict[str, Difference]) -> dict[str, Difference]:
+    """Their p-values as those of several tests made at once (Holm)."""
+    p_values = holm([one.p_value for one in tested.values()]).tolist()
+    return {name: replace(one, p_value=p) for (name, one), p in zip(tested.items(), p_values, strict=True)}
 
 
 def against(tested: Difference | None) -> tuple[Number | None, str | None]:
@@ -130,6 +191,7 @@ def against(tested: Difference | None) -> tuple[Number | None, str | None]:
         sign=True,
         low=100 * tested.low,
         high=100 * tested.high,
+        record=tested.record,
         tone=("better" if tested.mean > 0 else "worse") if is_clear else "",
     )
     return points, "< 0.001" if tested.p_value < 0.001 else f"{tested.p_value:.3f}"

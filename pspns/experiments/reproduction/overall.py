@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.experiment import Experiment
-from pspns.experiments.methods import builds_pairs
 from pspns.experiments.records import Records
-from pspns.experiments.reproduction._beside import beside_paper, other_metrics
+from pspns.experiments.reproduction._beside import all_methods, numbered, under_both
 from pspns.experiments.sections import Section
 
 MODEL, TABLE = "lightgcn", "overall"
@@ -17,30 +16,19 @@ METHODS = (*published.tables()[TABLE].methods, "recommended")
 
 
 def cells(data: str) -> Iterable[Cell]:
-    for method in METHODS:
-        yield Cell(data, MODEL, method)
-        if builds_pairs(method):
-            yield Cell(data, MODEL, method, "published")
+    return under_both(data, MODEL, METHODS)
 
 
 def section(records: Records, data_names: Sequence[str]) -> Section:
     asked = records.since()
-    tables = [
-        table
-        for data in data_names
-        for table in (
-            beside_paper(asked, f"overall-{data}", data, MODEL, METHODS, table=TABLE),
-            other_metrics(asked, f"overall-{data}-other-metrics", data, MODEL, METHODS, TABLE),
-        )
-    ]
     return Section(
         name="overall",
         title="All methods",
         words=(
-            "The paper's Table 2: every baseline and PSP-NS with LightGCN. Models that need no training loop (popular, "
-            "svd, ease) and our recipe `recommended` stand beside them.",
+            f"The paper's {numbered(TABLE)}: every baseline and PSP-NS with LightGCN. Models that need no training "
+            "loop (popular, svd, ease) and our recipe `recommended` stand beside them.",
         ),
-        tables=tuple(tables),
+        tables=tuple(all_methods(asked, TABLE, data_names, MODEL, METHODS)),
         is_shaped_by_test=True,
         missing=tuple(asked.missing),
     )
