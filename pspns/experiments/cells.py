@@ -48,17 +48,19 @@ class Cell:
     protocol: str = "strict"
     changes: tuple[tuple[str, Any], ...] = ()
     """Settings away from the method's own, such as ("positives.rank", 30)."""
+    alone: bool = False
+    """Trained in a loop of its own, so that the seconds are its own, too."""
 
     @property
     def name(self) -> str:
         words = [self.model, self.data, self.method, self.protocol]
         for key, value in self.changes:
             words += [key.rpartition(".")[2].replace("_", "-"), _plain(value)]
-        return "-".join(words)
+        return "-".join([*words, "alone"] if self.alone else words)
 
     @property
     def n_seeds(self) -> int:
-        return SEEDS_OF_HEADLINE if self.method in HEADLINE and not self.changes else SEEDS
+        return SEEDS_OF_HEADLINE if self._is_headline else SEEDS
 
     def but(self, **changes: Any) -> Cell:
         """The cell with other fields."""
@@ -83,7 +85,11 @@ class Cell:
     @property
     def _shows_baselines(self) -> bool:
         """They are the same beside every method, so one of them will do; under `published` they depend on the mask."""
-        return not self.changes and self.method in HEADLINE
+        return self._is_headline
+
+    @property
+    def _is_headline(self) -> bool:
+        return self.method in HEADLINE and not self.changes and not self.alone
 
 
 def _plain(value: Any) -> str:

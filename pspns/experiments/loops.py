@@ -46,10 +46,13 @@ def loops(cells: Iterable[Cell], terms: Terms) -> list[list[Cell]]:
         settings = cell.settings(terms, cell.data)
         n_replicas = len(settings.run.seeds)
         company = with_room.setdefault(_shared(settings), [])
-        place = next((number for number, (_, room) in enumerate(company) if n_replicas <= room), None)
+        # One that is to be alone finds no room with others, and leaves none.
+        place = next(
+            (number for number, (_, room) in enumerate(company) if n_replicas <= room and not cell.alone), None
+        )
         if place is None:
             found.append([cell])
-            company.append((found[-1], MOST_REPLICAS - n_replicas))
+            company.append((found[-1], 0 if cell.alone else MOST_REPLICAS - n_replicas))
         else:
             loop, room = company[place]
             loop.append(cell)

@@ -43,6 +43,16 @@ def method_words(name: str) -> str:
     return published.methods()[name].paper if name in published.methods() else name
 
 
+def trained_as(name: str) -> str:
+    """Of methods that are made of the same parts the first one, so that they are trained once.
+
+    >>> trained_as("observed"), trained_as("psp")
+    ('uniform', 'psp')
+    """
+    parts = _parts().get(name)
+    return next((other for other in _parts() if _parts()[other] == parts), name)
+
+
 def builds_pairs(name: str) -> bool:
     """Whether it trains on pairs that nobody observed. If not, `published` is `strict` under mask `train`."""
     return method_tables(name)["positives"]["name"] not in BUILDS_NOTHING_NEW

@@ -9,7 +9,7 @@ from pspns.evaluation.significance import holm
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
-from pspns.experiments.methods import builds_pairs, method_words
+from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.records import Difference, Records, Seen, difference, relative
 from pspns.experiments.sections import Number, Table, TableCell
 
@@ -30,9 +30,10 @@ BESIDE_NOTE = (
 def under_both(data: str, model: str, methods: Sequence[str]) -> Iterator[Cell]:
     """What must be trained to show the methods under `published` and under `strict`."""
     for method in methods:
-        yield Cell(data, model, method)
+        cell = Cell(data, model, trained_as(method))
+        yield cell
         if builds_pairs(method):
-            yield Cell(data, model, method, "published")
+            yield cell.but(protocol="published")
 
 
 def all_methods(
@@ -60,7 +61,7 @@ def beside_paper(
     table: str,
 ) -> Table:
     """Recall@20 of the methods: the paper's, ours under both protocols, and whether strict differences are luck."""
-    seen = {method: both(records, Cell(data, model, method)) for method in methods}
+    seen = {method: both(records, Cell(data, model, trained_as(method))) for method in methods}
     plain, masked = seen[reference][1], seen.get("psp-ns", (None, None))[0]
     strict = {method: found for method, (_, found) in seen.items() if found}
     strict |= {name: found for name in BASELINES if plain and (found := plain.of_baseline(name))}
@@ -103,7 +104,7 @@ def other_metrics(records: Records, name: str, data: str, model: str, methods: S
         cells: list[TableCell] = []
         for metric in METRICS[1:]:
             cells.append(in_print(table, data, model, method, metric))
-            for found in both(records, Cell(data, model, method)):
+            for found in both(records, Cell(data, model, trained_as(method))):
                 cells.append(replace(found.number(metric), spread=None, note="") if found else None)
         rows.append(((method_words(method),), tuple(cells)))
     return Table(

@@ -14,7 +14,7 @@ from pspns.evaluation.significance import holm, sign_flip_p_value
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
-from pspns.experiments.methods import builds_pairs, method_words
+from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
 from pspns.experiments.records import Records, Seen
 from pspns.experiments.reproduction._beside import words
@@ -73,9 +73,7 @@ def cell_of(data: str, model: str, method: str, protocol: str = "strict") -> Cel
     >>> cell_of("ml-1m", "lightgcn", "observed").method
     'uniform'
     """
-    known = published.methods()
-    same = next((name for name in known if method in known and known[name].parts == known[method].parts), method)
-    return Cell(data, model, same, protocol)
+    return Cell(data, model, trained_as(method), protocol)
 
 
 def measured(claim: Claim, records: Records, data_names: Sequence[str], protocol: str) -> list[Outcome]:
