@@ -60,7 +60,7 @@ class Lift:
     tested: Difference | None
 
     def in_percent(self) -> Number | None:
-        if self.alone is None or self.with_pairs is None:
+        if self.alone is None or self.with_pairs is None or not self.alone.mean("recall@20"):
             return None
         percent = relative(self.with_pairs.mean("recall@20"), self.alone.mean("recall@20"))
         return Number(percent, digits=1, sign=True, unit=" %", record=self.with_pairs.name)
