@@ -18,6 +18,7 @@ from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
 from pspns.experiments.records import Records, Seen
 from pspns.experiments.reproduction._beside import words
+from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
 from pspns.experiments.verdicts import Outcome
 
@@ -57,6 +58,13 @@ def is_about(claim: Claim, data: str) -> bool:
     return printed_as in (claim.data or DATA) if printed_as else len(claim.data) != 1
 
 
+def of_paper(data_names: Iterable[str], table: str) -> Iterator[str]:
+    """Those that stand beside a data set of the table, and those that stand for themselves."""
+    for data in data_names:
+        if not known_data(data).printed_as or known_data(data).printed_as in published.tables()[table].data:
+            yield data
+
+
 def cells_of(claim: Claim, data: str) -> Iterator[Cell]:
     """What must be trained so that the claim can be checked under both protocols."""
     for single in singles(claim, [data] if is_about(claim, data) else []):
@@ -76,6 +84,25 @@ def cell_of(data: str, model: str, method: str, protocol: str = "strict") -> Cel
     return Cell(data, model, trained_as(method), protocol)
 
 
+def see_alike(records: Records, cells: Sequence[Cell]) -> list[Seen | None]:
+    """Records that may be compared. Under `strict` those with settings that trials on validation chose, if all of the
+    methods had trials; else all as they are. Under `published` only what builds pairs had trials, as in the paper."""
+    tuned = [_tuned(records, cell) for cell in cells]
+    of_strict = [found for cell, found in zip(cells, tuned, strict=True) if cell.protocol == "strict"]
+    return [
+        found if found and (cell.protocol == "published" or all(of_strict)) else records.see(cell)
+        for cell, found in zip(cells, tuned, strict=True)
+    ]
+
+
+def _tuned(records: Records, cell: Cell) -> Seen | None:
+    """None where there were no trials, which is no lack."""
+    if (cell.protocol == "published" and not builds_pairs(cell.method)) or not records.has(Trials(cell).name):
+        return None
+    chosen = tuned_cell(records, cell)
+    return records.see(chosen) if chosen and records.has(chosen.name) else None
+
+
 def measured(claim: Claim, records: Records, data_names: Sequence[str], protocol: str) -> list[Outcome]:
     return compared(records, singles(claim, [data for data in data_names if is_about(claim, data)]), protocol)
 
@@ -86,9 +113,9 @@ def compared(records: Records, wanted: Iterable[Single], protocol: str) -> list[
     outcomes: list[Outcome] = []
     p_values: dict[int, float] = {}
     for single in wanted:
-        one, other = (
-            records.see(cell_of(single.data, single.model, method, protocol))
-            for method in (single.better, single.worse)
+        one, other = see_alike(
+            records,
+            [cell_of(single.data, single.model, method, protocol) for method in (single.better, single.worse)],
         )
         title = known_data(single.data).title
         what = f"{title}, {words(single.metric)}{USERS[single.users]}, {_methods(single)}"

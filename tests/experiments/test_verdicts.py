@@ -1,0 +1,76 @@
+"""Verdicts of outcomes made by hand."""
+
+import pytest
+
+from pspns.experiments.verdicts import NO_RECORD, Outcome, Verdict, count_words, judge, together
+
+
+def outcome(what, holds, luck=""):
+    return Outcome(what, holds, "2.00 against 1.00" if holds else "1.00 against 2.00", luck)
+
+
+def test_nothing_measured_is_no_verdict():
+    assert str(judge([Outcome("a", None), Outcome("b", None)])) == "not measured: no record yet"
+    assert judge([]) == NO_RECORD
+
+
+def test_all_hold():
+    few = judge([outcome("a", True), outcome("b", True)])
+    assert str(few) == "holds: all 2 comparisons; a: 2.00 against 1.00, b: 2.00 against 1.00"
+    assert str(judge([outcome(letter, True) for letter in "abcdefg"])) == "holds: all 7 comparisons"
+    assert str(judge([outcome("a", True)])) == "holds: a: 2.00 against 1.00"
+
+
+def test_none_holds():
+    assert str(judge([outcome("a", False)])) == "does not hold: a: 1.00 against 2.00"
+    many = judge([outcome(letter, False) for letter in "abcdefg"])
+    assert str(many) == "does not hold: none of 7 comparisons; such as a: 1.00 against 2.00"
+
+
+def test_some_hold_and_the_others_are_named():
+    outcomes = [outcome(letter, letter < "c") for letter in "abcdefg"]
+    assert str(judge(outcomes)) == (
+        "holds in part: 2 of 7 comparisons; not c: 1.00 against 2.00, d: 1.00 against 2.00, e: 1.00 against 2.00, "
+        "and 2 more"
+    )
+
+
+def test_what_is_said_to_hold_often_needs_more_than_half():
+    for n_held, expected in ((0, "does not hold"), (2, "holds in part"), (3, "holds"), (4, "holds")):
+        outcomes = [outcome(str(number), number < n_held) for number in range(4)]
+        assert judge(outcomes, often=True).word == expected
+        assert judge(outcomes).word == ("holds" if n_held == 4 else "holds in part" if n_held else "does not hold")
+
+
+def test_what_is_missing_is_counted_and_decides_nothing():
+    assert str(judge([outcome("a", True), Outcome("b", None)])) == "holds: a: 2.00 against 1.00; 1 not measured yet"
+
+
+def test_luck_is_named():
+    assert str(judge([outcome("a", True, "p = 0.30")])) == "holds: a: 2.00 against 1.00 (p = 0.30)"
+    mixed = judge([outcome("a", True, "p = 0.30"), outcome("b", True), outcome("c", False, "p = 0.20")])
+    assert str(mixed) == (
+        "holds in part: 2 of 3 comparisons; not c: 1.00 against 2.00 (p = 0.20); 1 of those that hold may be luck, such "
+        "as a: 2.00 against 1.00 (p = 0.30)"
+    )
+    assert "4 of those that hold may be luck" in judge([outcome(letter, True, "luck") for letter in "abcd"]).why
+
+
+def test_a_claim_looked_at_in_two_ways_needs_both():
+    holds, fails = Verdict("holds", "a"), Verdict("does not hold", "b")
+    assert together(holds, holds).word == "holds"
+    assert str(together(holds, fails)) == "holds in part: a; b"
+    assert str(together(NO_RECORD, fails)) == "does not hold: b"
+    assert together(NO_RECORD, NO_RECORD) == NO_RECORD
+    assert together(Verdict("cannot be tested", "why")).why == "why"
+
+
+def test_verdicts_are_counted_in_words():
+    verdicts = [Verdict("holds")] * 2 + [Verdict("not measured"), Verdict("cannot be tested")]
+    assert count_words(verdicts) == "2 hold, 1 was not measured, 1 cannot be tested"
+    assert count_words([NO_RECORD, NO_RECORD]) == "2 were not measured"
+
+
+def test_there_are_five_verdicts():
+    with pytest.raises(ValueError, match="'perhaps' is no verdict"):
+        Verdict("perhaps")
