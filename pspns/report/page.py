@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,12 @@ def write_page(folders: Sequence[Path], out: Path) -> None:
     """One section for each combination of data and protocol among the runs; written whole or not at all."""
     if not folders:
         raise SettingsError("a report needs at least one run's folder; give folders that `pspns train` wrote")
-    filters = {"metric": title, "points": signed, "p_value": _p_value, "counts": _counts}
+    filters: dict[str, Callable[..., str]] = {
+        "metric": title,
+        "points": signed,
+        "p_value": _p_value,
+        "counts": _counts,
+    }
     with report_libraries():
         from pspns.report.sections import sections_of
 
