@@ -124,7 +124,10 @@ def _exact(matrix: sparse.csr_array, rank: int, device: torch.device | str) -> t
     user_scale, item_scale = degree_scales(matrix)
     scaled = sparse.diags_array(user_scale) @ matrix.astype(np.float64) @ sparse.diags_array(item_scale)
     small = scaled if matrix.shape[0] <= matrix.shape[1] else scaled.T
-    first, S = _largest(torch.from_numpy((small @ small.T).toarray()), rank)
+    gram_of_rows = torch.from_numpy((small @ small.T).toarray())
+    if len(gram_of_rows) > EXACT_UP_TO:
+        gram_of_rows = gram_of_rows.to(device)
+    first, S = (found.cpu() for found in _largest(gram_of_rows, rank))
     second = torch.from_numpy(small.T @ first.numpy()) * _inverse(S)
     U, V = (first, second) if matrix.shape[0] <= matrix.shape[1] else (second, first)
     return U.to(device, torch.float32), S.to(device, torch.float32), V.to(device, torch.float32)
@@ -177,9 +180,10 @@ def _largest(gram: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """Eigenvectors of the `rank` largest eigenvalues, largest first, and the roots of those values."""
     n_threads = torch.get_num_threads()
     try:
-        # LAPACK's bits depend on the number of threads, and the matrix is small: a GPU would take longer.
+        # LAPACK's bits depend on the number of threads. A GPU takes longer, unless the matrix is large: then it is a
+        # matter of seconds or of ten minutes.
         torch.set_num_threads(1)
-        values, vectors = torch.linalg.eigh(gram.cpu())
+        values, vectors = torch.linalg.eigh(gram if len(gram) > EXACT_UP_TO else gram.cpu())
     finally:
         torch.set_num_threads(n_threads)
     vectors, values = vectors.to(gram.device), values.to(gram.device)

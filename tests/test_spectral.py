@@ -33,6 +33,19 @@ def test_exact_equals_lapack(shape):
     np.testing.assert_allclose(V.T @ V, np.eye(12), atol=1e-5)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("exact_up_to", [0, 1000])
+def test_exact_on_a_gpu_equals_lapack(monkeypatch, exact_up_to):
+    monkeypatch.setattr(spectral, "EXACT_UP_TO", exact_up_to)
+    matrix = random_matrix(60, 40, 0.1)
+    U, S, V = truncated_svd(matrix, 12, np.random.default_rng(0), "cuda", exact=True)
+    assert U.is_cuda
+    assert V.is_cuda
+    u, s, vt = np.linalg.svd(normalised(matrix), full_matrices=False)
+    np.testing.assert_allclose(S.cpu(), s[:12], atol=1e-6)
+    np.testing.assert_allclose(((U * S) @ V.T).cpu(), (u[:, :12] * s[:12]) @ vt[:12], atol=1e-5)
+
+
 def test_exact_where_asked_for_whatever_the_size(monkeypatch):
     matrix = random_matrix(60, 40, 0.1)
     small = truncated_svd(matrix, 12, np.random.default_rng(0))
