@@ -218,7 +218,9 @@ def _faster_words(ours: dict[str, _Cost]) -> tuple[str, ...]:
     if not times:
         return ()
     told = ", ".join(f"{factor:,.3g} on {known_data(data).title}" for data, factor in times.items())
-    return (f"Times faster than printed: {told}. Machines and ranks differ, so this is no comparison of code.",)
+    return (
+        f"Times faster than printed: {told}. Machines and ranks differ (and data, where the table says so): this is no comparison of code.",
+    )
 
 
 def _growth_words(ours: Sequence[_Cost]) -> tuple[str, ...]:
