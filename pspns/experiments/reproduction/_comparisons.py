@@ -108,10 +108,8 @@ def measured(claim: Claim, records: Records, data_names: Sequence[str], protocol
 
 
 def compared(records: Records, wanted: Iterable[Single], protocol: str) -> list[Outcome]:
-    """What the records say of each; differences are told from luck by a sign-flip test over users, corrected for being
-    several, or where there is none by the spread over seeds."""
-    outcomes: list[Outcome] = []
-    p_values: dict[int, float] = {}
+    """What the records say of each."""
+    pairs = []
     for single in wanted:
         one, other = see_alike(
             records,
@@ -119,14 +117,36 @@ def compared(records: Records, wanted: Iterable[Single], protocol: str) -> list[
         )
         title = known_data(single.data).title
         what = f"{title}, {words(single.metric)}{USERS[single.users]}, {_methods(single)}"
-        high, low = (figure(seen, single.metric, single.users) if seen else None for seen in (one, other))
+        pairs.append(Pair(what, one, other, single.metric, single.users))
+    return decide(pairs)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two records of which the first is said to be better."""
+
+    what: str
+    one: Seen | None
+    other: Seen | None
+    metric: str = "recall@20"
+    users: str = "all"
+
+
+def decide(pairs: Iterable[Pair]) -> list[Outcome]:
+    """Differences are told from luck by a sign-flip test over users, corrected for being several, or where there is
+    none by the spread over seeds."""
+    outcomes: list[Outcome] = []
+    p_values: dict[int, float] = {}
+    for pair in pairs:
+        one, other = pair.one, pair.other
+        high, low = (figure(seen, pair.metric, pair.users) if seen else None for seen in (one, other))
         if one is None or other is None or high is None or low is None:
-            outcomes.append(Outcome(what, None))
+            outcomes.append(Outcome(pair.what, None))
             continue
-        if single.users == "all" and single.metric == "recall@20" and (p := p_value(one, other)) is not None:
+        if pair.users == "all" and pair.metric == "recall@20" and (p := p_value(one, other)) is not None:
             p_values[len(outcomes)] = p
-        luck = "" if single.users != "all" else _within_spread(one, other, single.metric)
-        outcomes.append(Outcome(what, high > low, _figures(high, low), luck))
+        luck = "" if pair.users != "all" else _within_spread(one, other, pair.metric)
+        outcomes.append(Outcome(pair.what, high > low, _figures(high, low), luck))
     for index, p in zip(p_values, holm(list(p_values.values())).tolist(), strict=True):
         outcomes[index] = replace(outcomes[index], luck=f"p = {p:.2f}" if p >= 0.05 else "")
     return outcomes

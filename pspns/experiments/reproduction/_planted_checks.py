@@ -62,10 +62,7 @@ def accuracy_and_coverage(records: Records, data_names: Sequence[str], protocol:
         Outcome(
             f"{world}, {what}",
             builders["psp"][what] > builders["observed"][what],
-            f"{100 * builders['psp'][what]:.1f} of PSP's pairs, {100 * builders['observed'][what]:.1f} of observed ones"
-            if what == "accuracy"
-            else f"{100 * builders['psp'][what]:.1f} by PSP's pairs, {100 * builders['observed'][what]:.1f} by observed "
-            "ones",
+            f"{100 * builders['psp'][what]:.1f} with PSP, {100 * builders['observed'][what]:.1f} as observed",
         )
         for world, builders, _ in _worlds(records, every_model=False)
         for what in ("accuracy", "coverage")

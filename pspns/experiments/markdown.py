@@ -1,0 +1,74 @@
+"""Sections as Markdown: words, and tables whose figures lead to their records. Plots are left out, and named."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote
+
+from pspns.evaluation.protocol import PUBLISHED
+from pspns.experiments.sections import Number, Plot, Section, Table, TableCell
+
+WIDTH = 120
+ESCAPED = {"|": "\\|", "*": "\\*", "[": "\\[", "]": "\\]", "<": "&lt;", "\n": " "}
+WARNING = f"Figures under `{PUBLISHED.name}`: {PUBLISHED.warning}."
+
+
+def section_lines(section: Section, folder: str, *, level: int = 2) -> Iterator[str]:
+    """A heading and all that is below it; `folder` is where the records lie, seen from the document."""
+    yield from (f"{'#' * level} {section.title}", "")
+    if section.is_shaped_by_test:
+        yield from (wrapped(f"> {WARNING}", rest="> "), "")
+    for paragraph in section.words:
+        yield from (wrapped(paragraph), "")
+    for table in section.tables:
+        yield from table_lines(table, folder)
+    yield from plots_lines(section.plots)
+
+
+def table_lines(table: Table, folder: str) -> Iterator[str]:
+    yield from (f"**{escaped(table.caption)}**", "")
+    yield row_line(map(escaped, (*table.heads, *table.columns)))
+    yield f"|{'---|' * len(table.heads)}{'---:|' * len(table.columns)}"
+    for heads, cells in table.rows:
+        yield row_line([*map(escaped, heads), *(cell_text(cell, folder) for cell in cells)])
+    yield ""
+    if table.note:
+        yield from (wrapped(table.note), "")
+
+
+def plots_lines(plots: Iterable[Plot]) -> Iterator[str]:
+    """What the report draws, in words."""
+    for plot in plots:
+        names = ", ".join(one.label for one in plot.series)
+        yield from (wrapped(f"Plot `{plot.name}` of the report: {plot.caption}; {plot.y} by {plot.x} ({names})."), "")
+
+
+def row_line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def cell_text(cell: TableCell, folder: str) -> str:
+    """Figures lead to their records.
+
+    >>> cell_text(Number(26.2, spread=0.11, record="mf ml-1m"), "../results")
+    '[26.20 ± 0.11](../results/mf%20ml-1m.json)'
+    """
+    if cell is None:
+        return "–"
+    text = escaped(str(cell))
+    return f"[{text}]({folder}/{quote(cell.record)}.json)" if isinstance(cell, Number) and cell.record else text
+
+
+def escaped(text: str) -> str:
+    """As it may stand in a table.
+
+    >>> escaped("1-hop*2 | p < 0.001")
+    '1-hop\\\\*2 \\\\| p &lt; 0.001'
+    """
+    return "".join(ESCAPED.get(letter, letter) for letter in text)
+
+
+def wrapped(text: str, *, rest: str = "") -> str:
+    """In lines; `rest` begins all but the first."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,107 @@
+"""Every figure that the paper prints, beside ours under `published`."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from pspns.experiments import published
+from pspns.experiments._cells import MODELS
+from pspns.experiments.data_sets import known_data
+from pspns.experiments.methods import method_words
+from pspns.experiments.records import Records, relative
+from pspns.experiments.reproduction._beside import FAR, distance, words
+from pspns.experiments.reproduction._comparisons import USERS, cell_of, figure, see_alike
+from pspns.experiments.sections import Number, Table
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One that is printed; what several tables print is one."""
+
+    data: str
+    model: str
+    method: str
+    metric: str
+    users: str
+    printed: float
+    ours: float | None
+    record: str = ""
+
+    @property
+    def percent(self) -> float | None:
+        """How far ours is from what is printed, in percent of that."""
+        return None if self.ours is None else relative(self.ours, self.printed)
+
+    @property
+    def is_far(self) -> bool:
+        return self.percent is not None and abs(self.percent) > FAR
+
+
+def same_as_paper(data_names: Iterable[str]) -> list[str]:
+    """Those that are the paper's own data sets: no stand-in, no part, no other split."""
+    return [name for name in data_names if known_data(name).printed_as and not known_data(name).note]
+
+
+def paper_figures(records: Records, data_names: Sequence[str]) -> list[Figure]:
+    """All that is printed of those that are the paper's own data sets, in the order of its tables."""
+    found: dict[tuple[str, ...], Figure] = {}
+    for table, data in itertools.product(published.tables().values(), same_as_paper(data_names)):
+        for users, method, metric in itertools.product(table.figures, table.methods, table.metrics):
+            printed = published.printed(
+                table.name, known_data(data).printed_as, table.model, method, metric, users=users
+            )
+            cell = cell_of(data, table.model, method, "published")
+            key = (data, table.model, cell.method, metric, users)
+            if printed is None or key in found:
+                continue
+            (seen,) = see_alike(records, [cell])
+            ours = figure(seen, metric, users) if seen else None
+            record = seen.name if seen and ours is not None else ""
+            found[key] = Figure(data, table.model, cell.method, metric, users, printed, ours, record)
+    return list(found.values())
+
+
+def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tried: bool = False) -> Table:
+    rows = [
+        (
+            (
+                known_data(one.data).title,
+                MODELS.get(one.model, one.model),
+                method_words(one.method),
+                f"{words(one.metric)}{USERS[one.users]}",
+            ),
+            (
+                Number(one.printed),
+                Number(one.ours, record=one.record) if one.ours is not None else None,
+                distance(one.ours, one.printed, one.record) if one.ours is not None else None,
+                *([tried().get((one.data, one.model, one.method), "nothing yet")] if with_tried else []),
+            ),
+        )
+        for one in figures
+    ]
+    return Table(
+        name=name,
+        caption=caption,
+        heads=("data", "model", "method", "metric"),
+        columns=("paper", "ours, published", "difference", *(["tried"] if with_tried else [])),
+        rows=tuple(rows),
+        note=f"In percent, means over seeds. *difference*: of ours, in percent of what is printed; beyond {FAR:g} % "
+        "ours and the paper's are called apart.",
+    )
+
+
+@cache
+def tried() -> Mapping[tuple[str, str, str], str]:
+    """Data, model, method → what was tried where ours is not what the paper prints; kept by hand."""
+    text = resources.files("pspns.experiments").joinpath("tried.toml").read_text(encoding="utf-8")
+    return {
+        (data, model, method): words
+        for data, models in tomllib.loads(text).items()
+        for model, methods in models.items()
+        for method, words in methods.items()
+    }
