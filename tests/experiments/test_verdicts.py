@@ -50,8 +50,8 @@ def test_luck_is_named():
     assert str(judge([outcome("a", True, "p = 0.30")])) == "holds: a: 2.00 against 1.00 (p = 0.30)"
     mixed = judge([outcome("a", True, "p = 0.30"), outcome("b", True), outcome("c", False, "p = 0.20")])
     assert str(mixed) == (
-        "holds in part: 2 of 3 comparisons; not c: 1.00 against 2.00 (p = 0.20); 1 of those that hold may be luck, such "
-        "as a: 2.00 against 1.00 (p = 0.30)"
+        "holds in part: 2 of 3 comparisons; not c: 1.00 against 2.00 (p = 0.20); 1 of those that hold may be luck, "
+        "such as a: 2.00 against 1.00 (p = 0.30)"
     )
     assert "4 of those that hold may be luck" in judge([outcome(letter, True, "luck") for letter in "abcd"]).why
 

@@ -85,21 +85,17 @@ def cell_of(data: str, model: str, method: str, protocol: str = "strict") -> Cel
 
 
 def see_alike(records: Records, cells: Sequence[Cell]) -> list[Seen | None]:
-    """Records that may be compared. Under `strict` those with settings that trials on validation chose, if all of the
-    methods had trials; else all as they are. Under `published` only what builds pairs had trials, as in the paper."""
-    tuned = [_tuned(records, cell) for cell in cells]
-    of_strict = [found for cell, found in zip(cells, tuned, strict=True) if cell.protocol == "strict"]
-    return [
-        found if found and (cell.protocol == "published" or all(of_strict)) else records.see(cell)
-        for cell, found in zip(cells, tuned, strict=True)
-    ]
+    """Records that may be compared: with settings that trials on validation chose, if all cells had trials that can
+    have them; else all as they are. Under `published` what builds no pairs has none, as in the paper."""
+    can = [cell for cell in cells if cell.protocol == "strict" or builds_pairs(cell.method)]
+    tuned = {cell: found for cell in can if (found := _tuned(records, cell))}
+    alike = tuned if len(tuned) == len(set(can)) else {}
+    return [alike.get(cell) or records.see(cell) for cell in cells]
 
 
 def _tuned(records: Records, cell: Cell) -> Seen | None:
     """None where there were no trials, which is no lack."""
-    if (cell.protocol == "published" and not builds_pairs(cell.method)) or not records.has(Trials(cell).name):
-        return None
-    chosen = tuned_cell(records, cell)
+    chosen = tuned_cell(records, cell) if records.has(Trials(cell).name) else None
     return records.see(chosen) if chosen and records.has(chosen.name) else None
 
 

@@ -167,3 +167,6 @@ def test_under_published_only_what_builds_pairs_is_tuned(records):
     assert [one.name for one in see_alike(records, [uniform, psp])] == plain  # chosen, but not trained yet
     tuned = put(records, "psp-ns", 0.4, protocol="published", changes=(("positives.rank", 30),))
     assert [one.name for one in see_alike(records, [uniform, psp])] == [plain[0], tuned]
+    # A variant that had no trials stands beside PSP-NS as it is.
+    variant = put(records, "psp", 0.3, protocol="published")
+    assert [one.name for one in see_alike(records, [psp, psp.but(method="psp")])] == [plain[1], variant]
