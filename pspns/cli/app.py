@@ -221,6 +221,62 @@ def tune(
 
 
 @app.command(cls=Command)
+def experiment(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME…", help="What to run, or all; nothing: the list of names.")
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Data sets, as in ml-1m,planted, folders or files; unset: each experiment's own."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of records and page; unset: reproduction, or quick-look with --quick.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A look at how it works, in a minute or two; its figures mean little.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of every training; unset: 10 or 3.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="The most steps of a training; unset: 200,000.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Evaluations without improvement; unset: 10.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Settings tried of each method that is tuned; unset: 5.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32 (default), or mixed on a GPU.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Take records that are there, whatever settings they were made with.")
+    ] = False,
+    only_report: Annotated[
+        bool, typer.Option("--only-report", help="Train nothing; show the records that are there.")
+    ] = False,
+) -> None:
+    """Run the paper's tables and claims, and write a page; goes on where it was stopped."""
+    if not names:
+        from pspns.cli.listing import show_list
+
+        show_list("experiments", as_json=False)
+        return
+    from pspns.cli.experiment import experiment_and_show
+    from pspns.experiments.request import QUICK_DATA, terms_of
+
+    terms = terms_of(
+        quick=quick,
+        seeds=seeds,
+        max_steps=max_steps,
+        patience=patience,
+        trials=trials,
+        device=device,
+        precision=precision,
+    )
+    experiment_and_show(
+        names,
+        ",".join(QUICK_DATA) if quick and data is None else data,
+        out or Path("quick-look" if quick else "reproduction"),
+        terms,
+        keep=keep,
+        only_report=only_report,
+    )
+
+
+@app.command(cls=Command)
 def evaluate(
     folder: OneRun,
     k: Annotated[str | None, typer.Option("--k", "-k", help="List lengths, such as 20,30; unset: the run's.")] = None,

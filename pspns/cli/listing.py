@@ -10,7 +10,7 @@ from pspns.components import KINDS, authors_and_year, describe_part, part_names,
 from pspns.errors import unknown_name
 from pspns.evaluation.selection import LOSSES
 
-OTHER_KINDS = ("protocols", "recipes", "settings")
+OTHER_KINDS = ("experiments", "protocols", "recipes", "settings")
 NO_PARTS = {"metrics": LOSSES}
 """Kind → name and meaning of what may be named in the place of its parts."""
 TOO_LONG_FOR_A_TABLE = {"rule", "note", "cost"}
@@ -39,6 +39,10 @@ def entries(kind: str) -> list[dict[str, Any]]:
         ]
         return found + [{"name": name, "meaning": meaning} for name, meaning in NO_PARTS.get(kind, {}).items()]
     match kind:
+        case "experiments":
+            from pspns.experiments.reproduction import experiment_names, find_experiment
+
+            return [{"name": name, "meaning": find_experiment(name).shows} for name in experiment_names()]
         case "protocols":
             from pspns.evaluation.protocol import PROTOCOLS
 

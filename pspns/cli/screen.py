@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -94,6 +95,19 @@ def training_progress(select_by: str, part: str) -> Iterator[Watch]:
                 shown[0] = now
 
         yield watch
+
+
+def best_alone(watch: Watch, select_by: str) -> Watch:
+    """A loop may have dozens of replicas; one of them is enough to see that it learns."""
+
+    def watch_best(step: int, last_step: int, evaluation: Evaluation | None) -> None:
+        if evaluation:
+            metrics = evaluation.metrics
+            best = max(metrics, key=lambda replica: metrics[replica][select_by])
+            evaluation = dataclasses.replace(evaluation, metrics={best: metrics[best]})
+        watch(step, last_step, evaluation)
+
+    return watch_best
 
 
 def _line(evaluation: Evaluation, select_by: str, shown_as: str) -> str:

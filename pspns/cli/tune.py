@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 from pspns.api import load_data
 from pspns.cli.interruption import Interruption
 from pspns.cli.rest import parse_rest
-from pspns.cli.screen import say, show_table, tell, training_progress, warn
+from pspns.cli.screen import best_alone, say, show_table, tell, training_progress, warn
 from pspns.data.split import GivenSplit
 from pspns.errors import SettingsError, StoppedError
 from pspns.method_options import read_search, resolve_methods
 from pspns.options import command_line
-from pspns.training.loop import Watch
-from pspns.training.stopping import Evaluation
 from pspns.tuning.asking import find_optuna
 from pspns.tuning.study import Study, tune
 from pspns.tuning.study_folder import STUDY, StudyFolder, best_file, study_folder
@@ -64,20 +61,7 @@ def _load_and_tune(study: Study, folder: StudyFolder, interruption: Interruption
     for fact in (data.interactions if isinstance(data, GivenSplit) else data).facts:
         say(fact)
     with training_progress(study.select_by, "validation, the best of the loop,") as watch:
-        return tune(data, study, folder, watch=interruption.watch_too(_best_alone(watch, study.select_by)), say=say)
-
-
-def _best_alone(watch: Watch, select_by: str) -> Watch:
-    """A loop may have dozens of replicas; one of them is enough to see that it learns."""
-
-    def watch_best(step: int, last_step: int, evaluation: Evaluation | None) -> None:
-        if evaluation:
-            metrics = evaluation.metrics
-            best = max(metrics, key=lambda replica: metrics[replica][select_by])
-            evaluation = dataclasses.replace(evaluation, metrics={best: metrics[best]})
-        watch(step, last_step, evaluation)
-
-    return watch_best
+        return tune(data, study, folder, watch=interruption.watch_too(best_alone(watch, study.select_by)), say=say)
 
 
 def _stopped(out: Path, interruption: Interruption) -> StoppedError:

@@ -1,0 +1,78 @@
+"""What is asked for: which experiments, on which data, under which terms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pspns.errors import SettingsError
+from pspns.experiments.cells import Terms
+from pspns.experiments.experiment import Experiment
+from pspns.experiments.records import Records
+from pspns.experiments.reproduction import experiment_names, find_experiment
+from pspns.experiments.sections import Section
+
+ALL = "all"
+QUICK = Terms(
+    max_steps=200,
+    patience=3,
+    seeds=2,
+    trials=2,
+    changes=(
+        ("model.embedding_size", 16),
+        ("training.evaluate_every", 50),
+        ("training.batch_size", 1024),
+        ("training.learning_rate", 0.02),
+        ("evaluation.inactive", 100),
+    ),
+)
+"""So little that all of it is over in a minute or two, and shows how things look rather than how they are."""
+QUICK_DATA = ("planted-clustered",)
+QUICK_WORDS = (
+    f"A quick look: at most {QUICK.max_steps} steps, {QUICK.seeds} seeds and small vectors. It shows that everything "
+    "runs, and how the page looks; its figures mean little."
+)
+
+
+def asked_experiments(names: Sequence[str]) -> dict[str, Experiment]:
+    """By name, in the order of the report; `all` is all of them."""
+    wanted = experiment_names() if ALL in names else names
+    found = {name: find_experiment(name) for name in wanted}  # which knows what a mistaken name may have meant
+    return {name: found[name] for name in experiment_names() if name in found}
+
+
+def by_data(experiments: Mapping[str, Experiment], data: Sequence[str] | None) -> dict[str, list[Experiment]]:
+    """Data set → what is run on it: every experiment on all that are named, or else each on its own."""
+    names = dict.fromkeys(name for one in experiments.values() for name in (one.data if data is None else data))
+    return {name: [one for one in experiments.values() if data is not None or name in one.data] for name in names}
+
+
+def sections_of(
+    experiments: Mapping[str, Experiment], wanted: Mapping[str, Sequence[Experiment]], records: Records
+) -> list[Section]:
+    """What the records show; a quick look says of itself that it is one."""
+    sections = [one.section(records, [name for name in wanted if one in wanted[name]]) for one in experiments.values()]
+    return [noted(section, records) for section in sections]
+
+
+def noted(section: Section, records: Records) -> Section:
+    return dataclasses.replace(section, words=(QUICK_WORDS, *section.words)) if is_quick_look(records) else section
+
+
+def is_quick_look(records: Records) -> bool:
+    """Whether some of the records come from a quick look; whoever shows them need not have been told."""
+    for path in records.folder.glob("*.json"):
+        training = (records.find(path.stem) or {}).get("settings", {}).get("training", {})
+        if training.get("max_steps", QUICK.max_steps + 1) <= QUICK.max_steps:
+            return True
+    return False
+
+
+def terms_of(*, quick: bool = False, **given: Any) -> Terms:
+    """The usual terms, or those of a quick look, with what was said otherwise; what is None was not said."""
+    for name in ("max_steps", "patience", "seeds", "trials"):
+        if given.get(name) is not None and given[name] < 1:
+            raise SettingsError(f"--{name.replace('_', '-')} must be at least 1, got {given[name]}")
+    said = {name: value for name, value in given.items() if value is not None}
+    return dataclasses.replace(QUICK if quick else Terms(), **said)
