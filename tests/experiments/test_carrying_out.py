@@ -169,9 +169,10 @@ def test_who_is_stopped_goes_on_to_the_same_bits(keeps_checkpoints, carried_out,
             raise KeyboardInterrupt
         return run_together(data, members, **more)
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(loops_module, "run_together", stopped_at_second)
+    monkeypatch.setattr(loops_module, "run_together", stopped_at_second)
+    with pytest.raises(KeyboardInterrupt):
         carried_out(experiment(*cells), **options)
+    monkeypatch.undo()
     records = Records(tmp_path / "out")
     assert files(records).keys() == {DNS.name}
     first = files(records)[DNS.name]
