@@ -30,8 +30,8 @@ NOTE = (
     "and their number stands beside. Seconds are those of all seeds of a method in one loop, with no other method in "
     "it. Looks at validation are included, and so is what comes before training: construction of pairs, with a second "
     "SVD that only the record needs, and masks. Compiling is not: up to the first look training counts as long as up "
-    "to the second. *unsteadiness*: the mean change from one look to the next after 99 % was reached, in percent of the "
-    "best. Under `published` PSP-NS's constructed pairs are left out of the ranking unless they are held out, at "
+    "to the second. *unsteadiness*: the mean change from one look to the next after 99 % was reached, in percent of "
+    "the best. Under `published` PSP-NS's constructed pairs are left out of the ranking unless they are held out, at "
     "validation as at the test. *limit*: a seed reached the limit of steps before its patience was spent."
 )
 
