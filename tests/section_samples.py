@@ -148,5 +148,12 @@ def write_records(folder: Path) -> Records:
     records.write(UNIFORM, training_record("uniform", "strict", **training))
     records.write(STRICT, training_record("psp-ns", "strict", **psp, **training))
     records.write(PUBLISHED, training_record("psp-ns", "published", **psp, **training))
-    records.write(JOB, {"seconds": 12.5, "machine": {"device": "cpu", "processor": "x86_64", "threads": 2}})
+    records.write(
+        JOB,
+        {
+            "job": JOB,
+            "seconds": {"all": {"median": 12.5}},
+            "machine": {"device": "cpu", "processor": "x86_64", "threads": 2},
+        },
+    )
     return records

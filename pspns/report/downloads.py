@@ -6,10 +6,10 @@ import base64
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pspns.experiments.sections import Number, Plot, Table, TableCell
-from pspns.report.figures import figure, interval, spread
+from pspns.report.figures import figure, interval, lettered, spread
 from pspns.report.marks import as_latex, plain
 
 LONG = 24
@@ -68,10 +68,17 @@ def table_as_latex(table: Table, warning: str = "") -> str:
     wordy = wordy or [False] * len(table.columns)
     width = f"p{{{0.6 / max(1, sum(wordy)):.2f}\\linewidth}}"
     layout = "l" * len(table.heads) + "".join(width if words else "r" for words in wordy)
+    footnotes = lettered(table)
     rows = [
-        [*(as_latex(text) for text in heads), *(_latex_cell(cell) for cell in cells)] for heads, cells in table.rows
+        [*(as_latex(text) for text in heads), *(_latex_cell(cell, footnotes) for cell in cells)]
+        for heads, cells in table.rows
     ]
-    note = " ".join(filter(None, [as_latex(table.note), as_latex(f"{sentence(warning)}.") if warning else ""]))
+    note = " ".join(
+        [
+            *filter(None, [as_latex(table.note), as_latex(f"{sentence(warning)}.") if warning else ""]),
+            *(f"{_raised(letter)} {as_latex(words)}" for words, letter in footnotes.items()),
+        ]
+    )
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
@@ -132,7 +139,7 @@ def _csv(rows: Sequence[Sequence[object]]) -> str:
     return file.getvalue()
 
 
-def _latex_cell(cell: TableCell) -> str:
+def _latex_cell(cell: TableCell, footnotes: Mapping[str, str]) -> str:
     if cell is None:
         return "--"
     if isinstance(cell, str):
@@ -142,7 +149,13 @@ def _latex_cell(cell: TableCell) -> str:
         text += rf" $\pm$ {_math(spread(cell))}"
     if cell.low is not None and cell.high is not None:
         text += " ({} to {})".format(*map(_math, interval(cell)))
+    if cell.note in footnotes:
+        return text + _raised(footnotes[cell.note])
     return f"{text} {as_latex(cell.note)}".rstrip()
+
+
+def _raised(letter: str) -> str:
+    return rf"\textsuperscript{{{letter}}}"
 
 
 def _math(text: str) -> str:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pspns.experiments.sections import Number
+from string import ascii_lowercase
+
+from pspns.experiments.sections import Number, Table
+from pspns.report.marks import plain
+
+SHORT = 10
+"""Letters of a note up to which it stands beside its figure; longer ones stand below the table."""
 
 
 def figure(number: Number) -> str:
@@ -20,6 +26,13 @@ def spread(number: Number) -> str:
 
 def interval(number: Number) -> tuple[str, str]:
     return _written(number.low, number), _written(number.high, number)
+
+
+def lettered(table: Table) -> dict[str, str]:
+    """Long note → the letter that stands for it in the table."""
+    notes = [cell.note for _, cells in table.rows for cell in cells if isinstance(cell, Number)]
+    long = dict.fromkeys(note for note in notes if len(plain(note)) > SHORT)
+    return {note: ascii_lowercase[place % 26] * (1 + place // 26) for place, note in enumerate(long)}
 
 
 def _written(value: float | None, like: Number, *, sign: bool = True) -> str:

@@ -71,7 +71,7 @@ def _by_data(records: Sequence[RecordLine]) -> dict[str, list[RecordLine]]:
     found: dict[str, list[RecordLine]] = {}
     for record in records:
         found.setdefault(record.data or UNNAMED, []).append(record)
-    return found
+    return dict(sorted(found.items(), key=lambda entry: entry[0] == UNNAMED))
 
 
 def _files(records: Mapping[str, Record], folder: Path, out: Path) -> dict[str, str]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pspns.evaluation.protocol import PUBLISHED
 from pspns.experiments.sections import Section, Table, TableCell
 from pspns.report.downloads import data_uri, file_name, holds_sentences, plot_as_csv, table_as_csv, table_as_latex
-from pspns.report.figures import figure, interval, spread
+from pspns.report.figures import figure, interval, lettered, spread
+from pspns.report.marks import plain
 from pspns.report.plots import plot_series
 
 SHORT_WARNING = "Figures under `published`: held-out labels shape the candidate set."
@@ -25,7 +26,8 @@ class ShownCell:
     unit: str = ""
     spread: str = ""
     interval: str = ""
-    note: str = ""
+    note: str = ""  # short enough to stand beside the figure
+    footnote: str = ""  # the letter of one below the table
     words: str = ""
     tone: str = ""
     anchor: str = ""  # of its record on this page; empty: there is none
@@ -37,12 +39,17 @@ class ShownCell:
 
 @dataclass(frozen=True)
 class Column:
-    """Its title, and how much room each piece of its figures takes, in letters, so that they stand in line."""
+    """Its title, which may have a second part below it, and how much room each piece of its figures takes, in letters,
+    so that they stand in line."""
 
     title: str
+    below: str
+    span: int  # columns under the title; 0: it stands above an earlier one
     is_words: bool
     spread: int
     interval: int
+    note: int
+    has_footnotes: bool
     has_tone: bool
 
 
@@ -62,8 +69,11 @@ class ShownTable:
     blocks: list[tuple[str, list[ShownRow]]]
     """Heading, which may be empty, and rows."""
     note: str
-    note_is_at: str
-    """The anchor of the table of this section that has the same note."""
+    footnotes: list[tuple[str, str]]
+    """Letter and words."""
+    read_as: tuple[str, str] | None
+    """Anchor and caption of the table of this section that has the same note."""
+    is_empty: bool
     downloads: list[Download]
 
 
@@ -85,7 +95,7 @@ class ShownSection:
 
     @property
     def missing(self) -> str:
-        """How many, in words."""
+        """How many records, in words; empty: none."""
         n = len(self.section.missing)
         return f"{n:,} record{' is' if n == 1 else 's are'} missing" if n else ""
 
@@ -112,39 +122,38 @@ class Anchors:
 def show(section: Section, of_records: Mapping[str, str], anchors: Anchors) -> ShownSection:
     anchor = anchors.new(section.name)
     warning = PUBLISHED.warning if section.is_shaped_by_test else ""
-    short = SHORT_WARNING if warning else ""
-    notes: dict[str, str] = {}  # → the anchor of the first table that has it
+    first_with: dict[str, tuple[str, str]] = {}  # note → anchor and caption
     tables = []
     for table in section.tables:
-        place = anchors.new(f"table-{table.name}")
-        same = notes.setdefault(table.note, place) if table.note else place
-        tables.append(_show_table(table, place, same if same != place else "", of_records, warning, short))
+        place = (anchors.new(f"table-{table.name}"), table.caption)
+        same = first_with.setdefault(table.note, place) if table.note else place
+        tables.append(_show_table(table, place[0], same if same != place else None, of_records, warning))
     plots = []
     for plot in section.plots:
-        place = anchors.new(f"plot-{plot.name}")
+        where = anchors.new(f"plot-{plot.name}")
         download = _download("CSV", f"{plot.name}.csv", plot_as_csv(plot, warning), "text/csv")
-        plots.append(ShownPlot(place, plot_series(place, plot), f"{_closed(plot.caption)} {short}".strip(), [download]))
+        caption = f"{_closed(plot.caption)} {SHORT_WARNING if warning else ''}".rstrip()
+        plots.append(ShownPlot(where, plot_series(where, plot), caption, [download]))
     return ShownSection(anchor, section, warning, tables, plots)
 
 
 def _show_table(
-    table: Table, anchor: str, note_is_at: str, of_records: Mapping[str, str], warning: str, short: str
+    table: Table, anchor: str, read_as: tuple[str, str] | None, of_records: Mapping[str, str], warning: str
 ) -> ShownTable:
-    columns = [
-        _column(title, cells)
-        for title, cells in zip(table.columns, zip(*(cells for _, cells in table.rows), strict=True), strict=False)
-    ]
-    rows = [(heads, [_cell(cell, of_records) for cell in cells]) for heads, cells in table.rows]
+    footnotes = lettered(table)
+    rows = [(heads, [_cell(cell, of_records, footnotes) for cell in cells]) for heads, cells in table.rows]
     blocks = _blocks(rows)
     is_split = any(heading for heading, _ in blocks)
     return ShownTable(
         anchor=anchor,
         caption=table.caption,
         head=table.heads[-1] if is_split else ", ".join(table.heads),
-        columns=columns or [Column(title, False, 0, 0, False) for title in table.columns],
+        columns=_columns(table, [cells for _, cells in rows]),
         blocks=blocks,
-        note=" ".join(filter(None, ["" if note_is_at else table.note, short])),
-        note_is_at=note_is_at,
+        note=" ".join(filter(None, ["" if read_as else table.note, SHORT_WARNING if warning else ""])),
+        footnotes=[(letter, words) for words, letter in footnotes.items()],
+        read_as=read_as,
+        is_empty=all(cell.is_empty for _, cells in rows for cell in cells),
         downloads=[
             _download("CSV", f"{table.name}.csv", table_as_csv(table, warning), "text/csv"),
             _download("LaTeX", f"{table.name}.tex", table_as_latex(table, warning), "application/x-tex"),
@@ -152,18 +161,31 @@ def _show_table(
     )
 
 
-def _column(title: str, cells: Sequence[TableCell]) -> Column:
-    shown = [_cell(cell, {}) for cell in cells]
-    return Column(
-        title=title,
-        is_words=holds_sentences(cells),
-        spread=max(len(cell.spread) for cell in shown),
-        interval=max(len(cell.interval) for cell in shown),
-        has_tone=any(cell.tone in ("better", "worse") for cell in shown),
-    )
+def _columns(table: Table, rows: Sequence[Sequence[ShownCell]]) -> list[Column]:
+    found = []
+    titles = [title.partition(", ") for title in table.columns]
+    for first, members in itertools.groupby(range(len(titles)), key=lambda place: titles[place][0]):
+        places = list(members)
+        # Neighbours whose titles begin alike share that beginning.
+        share = len(places) > 1 and all(titles[place][2] for place in places)
+        for place in places:
+            shown = [row[place] for row in rows]
+            column = Column(
+                title=first if share else table.columns[place],
+                below=titles[place][2] if share else "",
+                span=1 if not share else len(places) if place == places[0] else 0,
+                is_words=holds_sentences([cells[place] for _, cells in table.rows]),
+                spread=max((len(cell.spread) for cell in shown), default=0),
+                interval=max((len(cell.interval) for cell in shown), default=0),
+                note=max((len(plain(cell.note)) for cell in shown), default=0),
+                has_footnotes=any(cell.footnote for cell in shown),
+                has_tone=any(cell.tone in ("better", "worse") for cell in shown),
+            )
+            found.append(column)
+    return found
 
 
-def _cell(cell: TableCell, of_records: Mapping[str, str]) -> ShownCell:
+def _cell(cell: TableCell, of_records: Mapping[str, str], footnotes: Mapping[str, str]) -> ShownCell:
     if cell is None:
         return ShownCell()
     if isinstance(cell, str):
@@ -174,15 +196,14 @@ def _cell(cell: TableCell, of_records: Mapping[str, str]) -> ShownCell:
         unit=cell.unit,
         spread=f"± {spread(cell)}" if cell.spread is not None else "",
         interval="{} to {}".format(*interval(cell)) if has_interval else "",
-        note=cell.note,
+        note="" if cell.note in footnotes else cell.note,
+        footnote=footnotes.get(cell.note, ""),
         tone=cell.tone,
         anchor=of_records.get(cell.record, ""),
     )
 
 
-def _blocks(
-    rows: list[ShownRow],
-) -> list[tuple[str, list[ShownRow]]]:
+def _blocks(rows: list[ShownRow]) -> list[tuple[str, list[ShownRow]]]:
     """Rows under a heading each, where what they are has several parts and they share all but the last."""
     groups = [
         (heading, list(members))

@@ -9,6 +9,7 @@ from typing import Any
 
 from pspns.components import find_part
 from pspns.errors import PspnsError
+from pspns.experiments._cells import MODELS
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
 from pspns.experiments.records import Record
@@ -19,6 +20,8 @@ _NOT_IN_LINE = {
     "data": {"source"},
     "run": {"protocol", "seeds", "device", "threads", "memory_gib", "baselines", "checkpoint_seconds"},
 }
+
+_COUNTS = ("users", "items", "train", "valid", "test")
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,8 @@ def what_was_run(records: Mapping[str, Record]) -> Ran:
 
 
 def _data(records: Iterable[Record]) -> list[DataLine]:
-    with_data = [record["data"] for record in records if isinstance(record.get("data"), dict)]
-    told = [data for data in with_data if "fingerprint" in data and "users" in data]
+    wanted = {"source", "fingerprint", "split", *_COUNTS}
+    told = [data for record in records if isinstance(data := record.get("data"), dict) and wanted <= data.keys()]
     n_records = Counter(data["fingerprint"] for data in told)
     found = {data["fingerprint"]: data for data in told}
     return [
@@ -83,7 +86,7 @@ def _data(records: Iterable[Record]) -> list[DataLine]:
             split=str(data["split"]),
             fingerprint=fingerprint,
             records=n_records[fingerprint],
-            **{count: int(data[count]) for count in ("users", "items", "train", "valid", "test")},
+            **{count: int(data[count]) for count in _COUNTS},
         )
         for fingerprint, data in found.items()
     ]
@@ -103,7 +106,7 @@ def _facts(records: Mapping[str, Record]) -> list[tuple[str, str]]:
                 ]
             ),
         ),
-        ("Models", _joined(dict.fromkeys(str(record["model"]) for record in trainings))),
+        ("Models", _joined(dict.fromkeys(map(_model, trainings)))),
         ("Methods", _joined(dict.fromkeys(method_words(record["cell"]["method"]) for record in trainings))),
         ("Protocols", _joined(dict.fromkeys(record["protocol"]["name"] for record in trainings))),
         (
@@ -111,7 +114,7 @@ def _facts(records: Mapping[str, Record]) -> list[tuple[str, str]]:
             _joined(f"{n_seeds} ({_counted(n, 'training')})" for n_seeds, n in sorted(counts.items())),
         ),
         ("Steps, all seeds together", f"{steps:,}" if (steps := _all_steps(trainings)) else ""),
-        ("Time of all training", _time(_seconds_of_loops(trainings)) if trainings else ""),
+        ("Time of all training", _time(seconds) if (seconds := _seconds_of_loops(trainings)) else ""),
         ("Machines", _most(map(_machine, records.values()))),
         ("Versions", _most(_joined(_versions(record)) for record in records.values())),
     ]
@@ -128,16 +131,21 @@ def _line(name: str, record: Record) -> RecordLine:
         settings="; ".join(_settings_words(record.get("settings") or {})),
         seeds=_joined(map(str, seeds)) if isinstance(seeds, list) else "",
         steps=" · ".join(f"{number:,}" for number in steps or ()) if _are_counts(steps) else "",
-        seconds=_time(_seconds(record)) if record.get("seconds") else "",
+        seconds=_time(seconds) if (seconds := _seconds(record)) else "",
         machine=_machine(record),
     )
 
 
 def _what(record: Record) -> str:
     if "cell" not in record:
-        return "a measurement"
+        return "Measurement"
     method = method_words(record["cell"]["method"])
-    return f"{record['model']}, {method}, {record['protocol']['name']}"
+    return f"{_model(record)}, {method}, {record['protocol']['name']}"
+
+
+def _model(record: Record) -> str:
+    name = str(record["model"])
+    return MODELS.get(name, name)
 
 
 def _settings_words(settings: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -186,15 +194,20 @@ def _are_counts(steps: Any) -> bool:
 
 def _seconds_of_loops(trainings: Sequence[Record]) -> float:
     """Trainings of one loop have the same seconds, which are counted once."""
-    loops = {tuple(record["cell"]["trained_with"]): record["seconds"].get("training", 0.0) for record in trainings}
+    loops = {
+        tuple(record["cell"]["trained_with"]): record.get("seconds", {}).get("training", 0.0) for record in trainings
+    }
     return float(sum(loops.values()))
 
 
 def _seconds(record: Record) -> float:
-    seconds = record["seconds"]
-    if isinstance(seconds, dict):
-        return float(sum(value for value in seconds.values() if isinstance(value, int | float)))
-    return float(seconds) if isinstance(seconds, int | float) else 0.0
+    """Of all stages together; measurements may have other things there."""
+    stages = record.get("seconds")
+    return float(sum(filter(_is_number, stages.values()))) if isinstance(stages, dict) else 0.0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def _time(seconds: float) -> str:

@@ -9,9 +9,20 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
+import section_samples as samples
 
+from pspns.experiments.sections import Plot, Series
 from pspns.report.comparison import Difference
-from pspns.report.plots import COLOURS, Curve, KeptLine, plot_activity, plot_curves, plot_differences, plot_kept
+from pspns.report.plots import (
+    COLOURS,
+    Curve,
+    KeptLine,
+    plot_activity,
+    plot_curves,
+    plot_differences,
+    plot_kept,
+    plot_series,
+)
 
 DIFFERENCES = [
     Difference("ease", mean=-0.01, low=-0.025, high=0.004, p_value=0.2),
@@ -47,7 +58,15 @@ def kept(**changes) -> str:
     return plot_kept(**{"plot_id": "k", "kept": KEPT} | changes)
 
 
-each_plot = pytest.mark.parametrize("draw", [differences, curves, activity, kept])
+def bands(plot_id: str = "s") -> str:
+    return plot_series(plot_id, samples.BANDS)
+
+
+def dots(plot_id: str = "o") -> str:
+    return plot_series(plot_id, samples.DOTS)
+
+
+each_plot = pytest.mark.parametrize("draw", [differences, curves, activity, kept, bands, dots])
 
 
 def lines(svg: str, colour: str, least_points: int = 2) -> list[list[tuple[float, float]]]:
@@ -166,6 +185,89 @@ def test_a_band_reaches_from_the_lowest_seed_to_the_highest():
     assert "fill-opacity: 0.2" in kept()
 
 
+def marks(svg: str, number: int) -> list[tuple[float, float]]:
+    """Where the markers of a series stand inside the axes."""
+    return [
+        (float(use.get("x", 0)), float(use.get("y", 0)))
+        for group in ElementTree.fromstring(svg).iter("g")
+        if group.get("clip-path")
+        for use in group.iter("use")
+        if f"fill: {series(number)}" in use.get("style", "") and "fill-opacity" not in use.get("style", "")
+    ]
+
+
+def test_series_and_levels_stand_where_the_numbers_say():
+    svg = bands()
+    (first,), (second,) = lines(svg, series(0)), lines(svg, series(1))
+    levels = [line[0][1] for line in lines(svg, "currentColor") if line[0][1] == line[1][1]]
+    ys = [y for one in samples.BANDS.series for y in one.ys]
+    assert_to_scale([*(y for _, y in first + second), *levels], [*ys, 28.2, 11.5])
+    assert_to_scale([x for x, _ in first + second], [x / 1000 for one in samples.BANDS.series for x in one.xs])
+    assert {"ease", "popular", "RNS", "PSP-NS, strict", "step", "Recall@20, validation, %"} <= set(texts(svg))
+    assert "60,000" in texts(svg)
+
+
+def test_a_series_has_the_band_it_was_given():
+    root = ElementTree.fromstring(bands())
+    (line,) = lines(bands(), series(0))
+    given = samples.BANDS.series[0]
+    slope = (line[-1][1] - line[0][1]) / (given.ys[-1] - given.ys[0])
+    (use, _) = [use for use in root.iter("use") if "fill-opacity: 0.2" in use.get("style", "")]
+    (path,) = [path for path in root.iter("path") if f"#{path.get('id')}" == use.get("href")]
+    points = [tuple(map(float, point.split())) for point in re.findall(r"[-\d.]+ [-\d.]+", path.get("d", ""))]
+    shift = float(use.get("y", 0))
+    for (x, y), value, low, high in zip(line, given.ys, given.lows, given.highs, strict=True):
+        edges = {round(edge + shift, 1) for place, edge in points if abs(place - x) < 0.01}
+        wanted = {round(y + (bound - value) * slope, 1) for bound in (low, high)}
+        assert all(min(abs(edge - one) for edge in edges) < 0.15 for one in wanted)
+    without = plot_series("s", samples.LOGARITHMIC)
+    assert "fill-opacity: 0.2" not in without
+
+
+def test_on_a_logarithmic_axis_equal_ratios_are_equal_distances():
+    svg = plot_series("l", samples.LOGARITHMIC)
+    (line,) = lines(svg, series(0))
+    assert_to_scale([x for x, _ in line], np.log10(samples.LOGARITHMIC.series[0].xs))
+    assert {"0.001", "0.01", "0.1", "1"} <= set(texts(svg))
+    many = Plot(
+        "p", "c", "x", "y", (Series("a", tuple(map(float, range(1, 2000, 50))), (1.0,) * 40),), logarithmic=True
+    )
+    assert {"10", "100", "1,000"} <= set(texts(plot_series("p", many)))
+
+
+def test_dots_that_are_not_joined_stand_side_by_side_with_their_bars():
+    svg = dots()
+    left, right = marks(svg, 0), marks(svg, 1)
+    assert len(left) == len(right) == 3
+    assert_to_scale([y for _, y in left + right], [y for one in samples.DOTS.series for y in one.ys])
+    assert_to_scale([x for x, _ in left + right], [-0.15, 0.85, 1.85, 0.15, 1.15, 2.15])
+    bars = [bar for number in (0, 1) for bar in lines(svg, series(number))]
+    assert_to_scale(
+        [y for bar in bars for _, y in bar],
+        [y for one in samples.DOTS.series for pair in zip(one.lows, one.highs, strict=True) for y in pair],
+    )
+    assert {bar[0][0] for bar in bars} == {x for x, _ in left + right}
+    assert set(samples.DOTS.ticks) <= set(texts(svg))
+
+
+def test_many_long_names_are_slanted():
+    names = tuple(f"a sampler called {number}" for number in range(9))
+    plot = Plot("p", "c", "x", "y", (Series("a", tuple(map(float, range(9))), (1.0,) * 9),), ticks=names)
+    turned = [text for text in ElementTree.fromstring(plot_series("p", plot)).iter("text") if text.text in names]
+    assert len(turned) == 9
+    assert all("rotate(-40" in text.get("transform", "") for text in turned)
+    level = [text for text in ElementTree.fromstring(dots()).iter("text") if text.text in samples.DOTS.ticks]
+    assert not any("rotate(-40" in text.get("transform", "") for text in level)
+
+
+def test_a_single_point_and_no_value_at_all_are_drawn_as_far_as_they_go():
+    plot = Plot("p", "c", "x", "y", (Series("one", (2.0,), (3.0,), (2.5,), (3.5,)), Series("none", (), ())))
+    svg = plot_series("p", plot)
+    assert len(marks(svg, 0)) == 1
+    assert len(lines(svg, series(0))) == 1, "its bar"
+    assert "one from 3 at 2 to 3 at 2; none without values" in svg
+
+
 def test_series_differ_in_more_than_colour():
     svg = activity(runs={f"run {number}": TENTHS["mf"] for number in range(7)})
     root = ElementTree.fromstring(svg)
@@ -216,6 +318,9 @@ def test_it_is_said_to_those_who_cannot_see_it(draw):
         curves: "mf (a) at most 30.00 %",
         activity: "100.00 %",
         kept: "true pairs from 0.80 to 0.70; false pairs from 0.50 to 0.12",
+        bands: "Recall@20, validation, % against step: RNS from 1 at 0 to 26.5 at 60,000; PSP-NS, strict from 2 "
+        "at 0 to 24.5 at 40,000; ease 28.2 throughout; popular 11.5 throughout",
+        dots: "Points gained by each sampler. points against sampler: MovieLens-1M DNS 0.5, MixGCF −0.2, AHNS with",
     }[draw] in root.get("aria-label", "")
 
 
