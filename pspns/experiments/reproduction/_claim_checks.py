@@ -1,0 +1,220 @@
+"""Claims that are no comparison of two methods: how each is checked, and what the paper itself prints of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pspns.experiments import published
+from pspns.experiments.data_sets import known_data
+from pspns.experiments.experiment import Experiment
+from pspns.experiments.methods import method_words
+from pspns.experiments.records import Records, Seen, relative
+from pspns.experiments.reproduction import construction_time, convergence, parameters, seeds, variants
+from pspns.experiments.reproduction._beside import words
+from pspns.experiments.reproduction._comparisons import Pair, Single, cell_of, compared, decide, figure, of_paper
+from pspns.experiments.reproduction._masks import RANDOM, SPARED, TRAIN
+from pspns.experiments.reproduction._planted_checks import (
+    DENOISERS,
+    accuracy_and_coverage,
+    denoisers_err,
+    false_pairs_harm,
+    svd_suppresses_noise,
+)
+from pspns.experiments.reproduction._protocol_section import NEVER_SAW_PSP, ROWS
+from pspns.experiments.verdicts import NOT_MEASURED, UNTESTABLE, Outcome, Verdict, judge
+
+Check = Callable[[Records, Sequence[str], str], Verdict]
+"""Records, data sets, protocol → verdict."""
+A_MINUTE = 60.0
+
+
+def cannot_be_tested(why: str) -> Check:
+    return lambda records, data_names, protocol: Verdict(UNTESTABLE, why)
+
+
+def where_run(experiment: Experiment, check: Check) -> Check:
+    """Only of those data sets on which the experiment is run, and of those that the paper does not have."""
+
+    def of_these(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+        run = [data for data in data_names if data in experiment.data or not known_data(data).printed_as]
+        return check(records, run, protocol)
+
+    return of_these
+
+
+def denoisers_leave_inactive_users_behind(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """What a denoiser changes against plain training is worse for inactive users than for the others."""
+    if protocol == "published":
+        return Verdict(NOT_MEASURED, "records keep groups of users under the mask of `strict` alone for such methods")
+    outcomes = []
+    for data in of_paper(data_names, "overall"):
+        plain = records.see(cell_of(data, "lightgcn", "uniform"))
+        for method in DENOISERS:
+            what = f"{known_data(data).title}, {method_words(method)}"
+            changes = _changes(records.see(cell_of(data, "lightgcn", method)), plain)
+            if changes is None:
+                outcomes.append(Outcome(what, None))
+                continue
+            inactive, other = changes
+            figures = f"Recall@20 {inactive:+.1f} % for inactive users, {other:+.1f} % for the others"
+            outcomes.append(Outcome(what, inactive < other, figures))
+    return judge(outcomes)
+
+
+def copies_bring_new_negatives(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """The same with the copies of a pair in one step, which differs from weights in the number of negatives alone."""
+    pairs = []
+    for data in (name for name in of_paper(data_names, "variants") if name not in variants.BY_USER):
+        copies = cell_of(data, variants.MODEL, variants.COPIES, protocol).but(changes=variants.TOGETHER)
+        weights = cell_of(data, variants.MODEL, variants.WEIGHTS, protocol)
+        what = f"{known_data(data).title}, Recall@20, {variants.IN_ONE_STEP}, against {method_words(variants.WEIGHTS)}"
+        pairs.append(Pair(what, records.see(copies), records.see(weights)))
+    return judge(decide(pairs))
+
+
+def inactive_users_are_harder(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Recall of inactive users is below that of the others, without user weights. (Precision depends on how much is
+    held out, which is less.)"""
+    outcomes = []
+    for data in of_paper(data_names, "inactive-users"):
+        # Of methods that build nothing, records keep groups under the mask of `strict` alone.
+        for method in ("uniform", "psp") if protocol == "strict" else ("psp",):
+            seen = records.see(cell_of(data, "lightgcn", method, protocol))
+            low, high = (figure(seen, "recall@20", users) if seen else None for users in ("inactive", "other"))
+            what = f"{known_data(data).title}, {method_words(method)}, inactive users against others"
+            if low is None or high is None:
+                outcomes.append(Outcome(what, None))
+            else:
+                outcomes.append(Outcome(what, low < high, f"{low:.2f} against {high:.2f}"))
+    return judge(outcomes)
+
+
+def printed_of_inactive_users() -> list[Outcome]:
+    table = published.tables()["inactive-users"]
+    found = []
+    for data in table.data:
+        low, high = (table.figures[users][data]["psp"][0] for users in ("inactive", "other"))
+        found.append(Outcome(published.data_sets()[data].paper, low < high, f"{low:.2f} against {high:.2f}"))
+    return found
+
+
+def no_leak(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Nothing leaks if leaving out constructed pairs, unless they are held out, helps no model that never saw them."""
+    if protocol == "strict":
+        return Verdict(UNTESTABLE, "nothing is taken out, and neither pairs nor masks know what the test holds")
+    outcomes = []
+    for data in data_names:
+        record = records.find(f"protocol-{data}")
+        rows = record["rows"] if record else {}
+        for row in (row for row in NEVER_SAW_PSP if row in rows):
+            before, after, at_random = (
+                100 * rows[row]["test"][mask]["recall@20"]["mean"] for mask in (TRAIN, SPARED, RANDOM)
+            )
+            figures = f"Recall@20 {before:.2f} → {after:.2f}, under a random mask of that size {at_random:.2f}"
+            outcomes.append(Outcome(f"{known_data(data).title}, {ROWS[row]}", after <= at_random, figures))
+    return judge(outcomes, of="models that never saw PSP are left as they are")
+
+
+def built_quickly(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Under a minute; held-out pairs are dropped afterwards, so both protocols construct alike."""
+    outcomes = []
+    for data in data_names:
+        record, title = records.find(f"construction-time-{data}"), known_data(data).title
+        if record is None:
+            outcomes.append(Outcome(title, None))
+            continue
+        seconds = record["seconds"][construction_time.WHOLE]["median"]
+        outcomes.append(Outcome(title, seconds < A_MINUTE, f"{seconds:.3g} s on {record['machine']['device']}"))
+    return judge(outcomes, of="data sets")
+
+
+def printed_seconds() -> list[Outcome]:
+    return [
+        Outcome(data.paper, data.construction_seconds < A_MINUTE, f"{data.construction_seconds} s")
+        for data in published.data_sets().values()
+    ]
+
+
+def stable_over_seeds(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """No seed is further from the mean than the percentages that are stated."""
+    outcomes = []
+    for data in of_paper(data_names, "overall"):
+        stated = published.data_sets().get(known_data(data).printed_as)
+        seen = records.see(cell_of(data, "lightgcn", seeds.STATED_OF, protocol))
+        for metric in seeds.METRICS if stated else ():
+            what = f"{known_data(data).title}, {words(metric)}"
+            values = seen.per_seed(metric) if seen else []
+            if stated is None or len(values) < 2:
+                outcomes.append(Outcome(what, None))
+                continue
+            furthest, most = seeds.furthest(values), stated.variation_percent[metric]
+            figures = f"{len(values)} seeds up to {furthest:.2f} % from their mean, {most:.2f} % stated"
+            outcomes.append(Outcome(what, furthest <= most, figures))
+    return judge(outcomes, of="figures")
+
+
+def printed_variation() -> list[Outcome]:
+    stated = [percent for data in published.data_sets().values() for percent in data.variation_percent.values()]
+    return [Outcome("variation over seeds, at most", True, f"{min(stated)} to {max(stated)} %, by data set and metric")]
+
+
+def lifts_models(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    wanted = [
+        Single(data, model, metric, "all", "psp-ns", "uniform")
+        for model, table in (("lightgcn", "overall"), ("mf", "mf"))
+        for data in of_paper(data_names, table)
+        for metric in ("recall@20", "precision@20")
+    ]
+    outcomes = compared(records, wanted, protocol)
+    return judge(
+        [
+            Outcome(f"{single.model}, {one.what}", one.holds, one.figures, one.luck)
+            for single, one in zip(wanted, outcomes, strict=True)
+        ]
+    )
+
+
+def _changes(one: Seen | None, plain: Seen | None) -> tuple[float, float] | None:
+    """Recall@20 against plain training in percent: of inactive users, and of the others."""
+    if one is None or plain is None:
+        return None
+    found = []
+    for users in ("inactive", "other"):
+        ours, reference = (figure(seen, "recall@20", users) for seen in (one, plain))
+        if ours is None or not reference:
+            return None
+        found.append(relative(ours, reference))
+    return found[0], found[1]
+
+
+CHECKS: dict[str, Check] = {
+    "denoisers-err": denoisers_err,
+    "denoisers-leave-inactive-users-behind": denoisers_leave_inactive_users_behind,
+    "false-pairs-harm": false_pairs_harm,
+    "normalising-lessens-popularity-bias": cannot_be_tested("nothing here leaves that division out"),
+    "svd-suppresses-noise": svd_suppresses_noise,
+    "as-many-neighbours-as-interactions": where_run(parameters.EXPERIMENT, parameters.degree_does_best),
+    "copies-bring-new-negatives": copies_bring_new_negatives,
+    "inactive-users-are-harder": inactive_users_are_harder,
+    "accuracy-and-coverage": accuracy_and_coverage,
+    "construction-cost": cannot_be_tested(
+        "an upper bound for ever larger data, which no finite number of times refutes"
+    ),
+    "no-leak": no_leak,
+    "built-quickly": built_quickly,
+    "better-sooner": where_run(convergence.EXPERIMENT, convergence.better_sooner),
+    "stable-over-seeds": stable_over_seeds,
+    **{name: where_run(parameters.EXPERIMENT, parameters.has_a_best_value(name)) for name in parameters.PARAMETERS},
+    "mixgcf-needs-layers": cannot_be_tested(
+        "a matter of words: its rule can be followed without layers, and is then DNS with margins that chance lessens"
+    ),
+    "lifts-models": lifts_models,
+}
+"""Name of the claim → how it is checked; beside its comparisons, where it has some."""
+
+PRINTED: dict[str, Callable[[], list[Outcome]]] = {
+    "inactive-users-are-harder": printed_of_inactive_users,
+    "built-quickly": printed_seconds,
+    "stable-over-seeds": printed_variation,
+}
+"""What the paper prints of claims that are no comparisons of its tables."""

@@ -1,0 +1,97 @@
+"""The reproduction in words: every figure of it comes from a record.
+
+python -m pspns.experiments.reproduction_page results/cells docs/reproduction.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pspns.experiments.headline import headline
+from pspns.experiments.markdown import escaped, row_line, section_lines, table_lines, wrapped
+from pspns.experiments.paper_figures import Figure, figures_table, paper_figures
+from pspns.experiments.records import Records
+from pspns.experiments.reproduction import experiment_names, find_experiment
+from pspns.experiments.reproduction._beside import FAR
+from pspns.experiments.sections import Section
+
+INTRODUCTION = (
+    "Every table and claim of the PSP-NS paper, run anew. Made by `python -m pspns.experiments.reproduction_page` from "
+    "the records in [{folder}]({folder}); no measured figure was typed, and each leads to the record it was read from. "
+    "What the paper prints is transcribed in one file, and stands beside ours.",
+    "`published` is the rule under which the paper's figures come back, `strict` the one that no held-out label shapes "
+    "([what they are](protocols.md)). ± is the standard deviation over seeds. The same with plots is the page that "
+    "`pspns experiment all` ends in.",
+)
+
+
+def page(records_folder: Path, folder: str) -> str:
+    """The whole document; `folder` is where the records lie, seen from it."""
+    records = Records(records_folder)
+    experiments = {name: find_experiment(name) for name in experiment_names()}
+    sections = {name: one.section(records, one.data) for name, one in experiments.items()}
+    data_names = list(dict.fromkeys(data for one in experiments.values() for data in one.data))
+    return "\n".join(
+        [
+            "# The paper, reproduced",
+            "",
+            *(line for words in INTRODUCTION for line in (wrapped(words.format(folder=folder)), "")),
+            *section_lines(headline(records, data_names), folder),
+            *(line for section in sections.values() for line in section_lines(section, folder)),
+            *_figure_by_figure(paper_figures(records, data_names), folder),
+            *_missing(sections),
+        ]
+    )
+
+
+def _figure_by_figure(figures: Sequence[Figure], folder: str) -> Iterator[str]:
+    yield from ("## Figure by figure", "")
+    seen = [one for one in figures if one.ours is not None]
+    far = sorted((one for one in seen if one.is_far), key=lambda one: -abs(one.percent or 0.0))
+    yield from (
+        wrapped(
+            f"The paper prints {len(figures)} figures of data sets that we have as it had them. {len(seen)} of them "
+            f"have a record under `published`; {len(seen) - len(far)} of these are within {FAR:g} % of what is printed."
+        ),
+        "",
+    )
+    if far:
+        yield from table_lines(
+            figures_table("beyond", f"Beyond {FAR:g} %, the furthest first", far, with_tried=True), folder
+        )
+    if seen:
+        yield from table_lines(figures_table("figures", "All that have a record", seen), folder)
+
+
+def _missing(sections: Mapping[str, Section]) -> Iterator[str]:
+    """How many records are not there, not which: that would be hundreds of names."""
+    missing = {name: section.missing for name, section in sections.items() if section.missing}
+    yield from ("## What is missing", "")
+    if not missing:
+        yield from ("No record is missing.", "")
+        return
+    n_distinct = len({record for records in missing.values() for record in records})
+    yield from (wrapped(f"{n_distinct:,} records are not there yet; several experiments may ask for the same one."), "")
+    yield from (row_line(("experiment", "missing", "such as")), "|---|---:|---|")
+    for name, records in missing.items():
+        yield row_line((name, f"{len(records):,}", escaped(records[0])))
+    yield ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m pspns.experiments.reproduction_page", description="The reproduction in words."
+    )
+    parser.add_argument("records", type=Path, help="folder of records")
+    parser.add_argument("out", type=Path, help="Markdown file to write")
+    options = parser.parse_args()
+    folder = Path(os.path.relpath(options.records, options.out.parent)).as_posix()
+    options.out.write_text(page(options.records, folder), encoding="utf-8")
+    print(f"wrote {options.out}")
+
+
+if __name__ == "__main__":
+    main()
