@@ -114,11 +114,22 @@ def better_sooner(records: Records, data_names: Sequence[str], protocol: str) ->
 def _higher_and_sooner(ours: LearningCurve, other: LearningCurve, title: str) -> Outcome:
     target = SHARE * other.best
     one, two = ours.reached(target), other.reached(target)
-    all_came = one is not None and one.n_seeds == len(ours.looks)
-    is_sooner = all_came and one is not None and two is not None and one.seconds < two.seconds
-    times = " against ".join(f"{found.seconds:,.1f} s" if found else "never" for found in (one, two))
+    is_sooner = one is not None and two is not None and one.n_seeds == len(ours.looks) and one.seconds < two.seconds
+    times = f"{_after(one, ours)} against {_after(two, other)}"
     figures = f"best {ours.best:.2f} against {other.best:.2f}, {100 * SHARE:g} % of the latter after {times}"
     return Outcome(f"{title}, higher and sooner", ours.best > other.best and is_sooner, figures)
+
+
+def _after(found: Reached | None, curve: LearningCurve) -> str:
+    if found is None:
+        return "never"
+    return f"{found.seconds:,.1f} s" + (f" ({note})" if (note := _how_many(found, curve)) else "")
+
+
+def _how_many(found: Reached, curve: LearningCurve) -> str:
+    """Said where not all seeds came to it."""
+    n_seeds = len(curve.looks)
+    return f"{found.n_seeds} of {n_seeds} seeds" if found.n_seeds < n_seeds else ""
 
 
 def _steadier(ours: LearningCurve, other: LearningCurve, title: str) -> Outcome:
@@ -164,8 +175,7 @@ def _when(found: Reached | None, curve: LearningCurve) -> tuple[TableCell, Table
     """Steps and seconds."""
     if found is None:
         return "never", "never"
-    n_seeds = len(curve.looks)
-    note = f"{found.n_seeds} of {n_seeds} seeds" if found.n_seeds < n_seeds else ""
+    note = _how_many(found, curve)
     return (
         Number(found.steps, digits=0, note=note, record=curve.record),
         Number(found.seconds, digits=1, note=note, record=curve.record),
