@@ -12,8 +12,9 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
 from pspns.experiments.paper_figures import Figure, figures_table, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
+from pspns.experiments.reproduction import mf, overall
 from pspns.experiments.reproduction._beside import FAR, against, differences
-from pspns.experiments.reproduction._comparisons import cell_of, of_paper, see_alike
+from pspns.experiments.reproduction._comparisons import cell_of, run_on, see_alike
 from pspns.experiments.reproduction._protocol_section import mask_share
 from pspns.experiments.sections import Number, Section, Table, TableCell
 
@@ -56,9 +57,15 @@ class Place:
 def headline(records: Records, data_names: Sequence[str]) -> Section:
     asked = records.since()
     figures = paper_figures(asked, data_names)
-    places = [place_at(asked, data, model) for model, table in TABLES.items() for data in of_paper(data_names, table)]
+    places = [
+        place_at(asked, data, model)
+        for model, experiment in (("lightgcn", overall.EXPERIMENT), ("mf", mf.EXPERIMENT))
+        for data in run_on(experiment, data_names)
+    ]
     far = sorted((one for one in figures if one.is_far), key=lambda one: -abs(one.percent or 0.0))
-    far_table = figures_table("beyond", f"Printed figures from which ours are more than {FAR:g} % away", far)
+    far_table = figures_table(
+        "beyond", f"Printed figures from which ours are more than {FAR:g} % away", far, with_tried=True
+    )
     return Section(
         name="headline",
         title="What comes of the paper",

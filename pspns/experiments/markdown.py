@@ -29,7 +29,9 @@ def section_lines(section: Section, folder: str, *, level: int = 2) -> Iterator[
 def table_lines(table: Table, folder: str) -> Iterator[str]:
     yield from (f"**{escaped(table.caption)}**", "")
     yield row_line(map(escaped, (*table.heads, *table.columns)))
-    yield f"|{'---|' * len(table.heads)}{'---:|' * len(table.columns)}"
+    columns = zip(*(cells for _, cells in table.rows), strict=True)
+    sides = ["---" if any(isinstance(cell, str) for cell in column) else "---:" for column in columns]
+    yield f"|{'---|' * len(table.heads)}{''.join(f'{side}|' for side in sides or ['---:'] * len(table.columns))}"
     for heads, cells in table.rows:
         yield row_line([*map(escaped, heads), *(cell_text(cell, folder) for cell in cells)])
     yield ""

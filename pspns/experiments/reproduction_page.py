@@ -50,18 +50,15 @@ def page(records_folder: Path, folder: str) -> str:
 def _figure_by_figure(figures: Sequence[Figure], folder: str) -> Iterator[str]:
     yield from ("## Figure by figure", "")
     seen = [one for one in figures if one.ours is not None]
-    far = sorted((one for one in seen if one.is_far), key=lambda one: -abs(one.percent or 0.0))
+    n_far = sum(one.is_far for one in seen)
     yield from (
         wrapped(
             f"The paper prints {len(figures)} figures of data sets that we have as it had them. {len(seen)} of them "
-            f"have a record under `published`; {len(seen) - len(far)} of these are within {FAR:g} % of what is printed."
+            f"have a record under `published`; {len(seen) - n_far} of these are within {FAR:g} % of what is printed. "
+            "Those that are not stand at the beginning, with what was tried."
         ),
         "",
     )
-    if far:
-        yield from table_lines(
-            figures_table("beyond", f"Beyond {FAR:g} %, the furthest first", far, with_tried=True), folder
-        )
     if seen:
         yield from table_lines(figures_table("figures", "All that have a record", seen), folder)
 

@@ -86,10 +86,10 @@ def named(outcomes: Sequence[Outcome]) -> str:
     """The first few by name.
 
     >>> named([Outcome(letter, True, "1") for letter in "abcde"])
-    'a: 1, b: 1, c: 1, and 2 more'
+    'a: 1; b: 1; c: 1; and 2 more'
     """
     rest = [f"and {len(outcomes) - NAMED} more"] if len(outcomes) > NAMED else []
-    return ", ".join([*(str(one) for one in outcomes[:NAMED]), *rest])
+    return "; ".join([*(str(one) for one in outcomes[:NAMED]), *rest])
 
 
 def together(*verdicts: Verdict) -> Verdict:

@@ -33,7 +33,7 @@ def test_a_table_row_by_row():
     lines = text_of(tables=(TABLE,)).splitlines()
     assert lines[lines.index("**All \\| of it**") + 2 :][:4] == [
         "| method | users | paper | p |",
-        "|---|---|---:|---:|",
+        "|---|---|---:|---|",  # words to the left
         "| 1-hop\\*2 | a\\|b | [26.20 ± 0.11](../results/cells/mf-ml-1m%2C%20one.json) | &lt; 0.001 |",
         "| PSP-NS |  | -3.14 % | – |",
     ]

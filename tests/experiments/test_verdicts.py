@@ -16,7 +16,7 @@ def test_nothing_measured_is_no_verdict():
 
 def test_all_hold():
     few = judge([outcome("a", True), outcome("b", True)])
-    assert str(few) == "holds: all 2 comparisons; a: 2.00 against 1.00, b: 2.00 against 1.00"
+    assert str(few) == "holds: all 2 comparisons; a: 2.00 against 1.00; b: 2.00 against 1.00"
     assert str(judge([outcome(letter, True) for letter in "abcdefg"])) == "holds: all 7 comparisons"
     assert str(judge([outcome("a", True)])) == "holds: a: 2.00 against 1.00"
 
@@ -30,7 +30,7 @@ def test_none_holds():
 def test_some_hold_and_the_others_are_named():
     outcomes = [outcome(letter, letter < "c") for letter in "abcdefg"]
     assert str(judge(outcomes)) == (
-        "holds in part: 2 of 7 comparisons; not c: 1.00 against 2.00, d: 1.00 against 2.00, e: 1.00 against 2.00, "
+        "holds in part: 2 of 7 comparisons; not c: 1.00 against 2.00; d: 1.00 against 2.00; e: 1.00 against 2.00; "
         "and 2 more"
     )
 

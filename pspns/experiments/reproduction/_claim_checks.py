@@ -11,7 +11,16 @@ from pspns.experiments.methods import method_words
 from pspns.experiments.records import Records, Seen, relative
 from pspns.experiments.reproduction import construction_time, convergence, parameters, seeds, variants
 from pspns.experiments.reproduction._beside import words
-from pspns.experiments.reproduction._comparisons import Pair, Single, cell_of, compared, decide, figure, of_paper
+from pspns.experiments.reproduction._comparisons import (
+    Pair,
+    Single,
+    cell_of,
+    compared,
+    decide,
+    figure,
+    of_paper,
+    run_on,
+)
 from pspns.experiments.reproduction._masks import RANDOM, SPARED, TRAIN
 from pspns.experiments.reproduction._planted_checks import (
     DENOISERS,
@@ -33,13 +42,8 @@ def cannot_be_tested(why: str) -> Check:
 
 
 def where_run(experiment: Experiment, check: Check) -> Check:
-    """Only of those data sets on which the experiment is run, and of those that the paper does not have."""
-
-    def of_these(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
-        run = [data for data in data_names if data in experiment.data or not known_data(data).printed_as]
-        return check(records, run, protocol)
-
-    return of_these
+    """On no other data sets than the experiment's."""
+    return lambda records, data_names, protocol: check(records, run_on(experiment, data_names), protocol)
 
 
 def denoisers_leave_inactive_users_behind(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:

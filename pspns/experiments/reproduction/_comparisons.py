@@ -14,6 +14,7 @@ from pspns.evaluation.significance import holm, sign_flip_p_value
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
+from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
 from pspns.experiments.records import Records, Seen
@@ -63,6 +64,11 @@ def of_paper(data_names: Iterable[str], table: str) -> Iterator[str]:
     for data in data_names:
         if not known_data(data).printed_as or known_data(data).printed_as in published.tables()[table].data:
             yield data
+
+
+def run_on(experiment: Experiment, data_names: Iterable[str]) -> list[str]:
+    """Those that the experiment is usually run on, and those that the paper does not have."""
+    return [data for data in data_names if data in experiment.data or not known_data(data).printed_as]
 
 
 def cells_of(claim: Claim, data: str) -> Iterator[Cell]:

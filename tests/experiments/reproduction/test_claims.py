@@ -72,6 +72,7 @@ def test_where_a_claim_is_made():
     assert where(CLAIMS["best-of-all"]) == "abstract, 1, 3.6, 4.2; Table 2, called Table 1"
     assert where(CLAIMS["headline-recall"]) == "abstract; Table 2"
     assert where(CLAIMS["built-quickly"]) == "4.2"
+    assert where(CLAIMS["inactive-users-gain-by-their-weight"]) == "3.4; Table 4, by way of Section 4.4"
 
 
 def test_what_is_in_print():
@@ -80,8 +81,9 @@ def test_what_is_in_print():
     assert printed_words(CLAIMS["denoisers-often-behind"]) == "holds: 48 of 60"
     assert printed_words(CLAIMS["no-leak"]) == "not shown"
     assert printed_words(CLAIMS["headline-precision"]) == "not shown"
+    assert printed_words(CLAIMS["headline-recall"]) == "holds: 17.69 against 13.39 of MixGCF, the best of 10: +32.11 %"
     assert printed_words(CLAIMS["inactive-users-are-harder"]) == (
-        "holds but for 2 of 4: Ml-1m: 42.18 against 37.69, Pinterest: 48.60 against 17.14"
+        "holds but for 2 of 4: Ml-1m: 42.18 against 37.69; Pinterest: 48.60 against 17.14"
     )
     assert printed_words(CLAIMS["built-quickly"]) == "holds: all 4"
 
@@ -95,9 +97,9 @@ def test_a_comparison_that_holds_here_and_not_there(records):
     assert word(records, "global-with-local", "published") == "holds"
     assert word(records, "global-with-local", "strict") == "holds in part"
     assert why(records, "global-with-local") == (
-        "4 of 8 comparisons; not MovieLens-1M, Recall@20, W-hop against 1-hop: 25.00 against 30.00, MovieLens-1M, "
-        "Precision@20, W-hop against 1-hop: 25.00 against 30.00, MovieLens-1M, Recall@30, W-hop against 1-hop: 25.00 "
-        "against 30.00, and 1 more; 8 not measured yet"
+        "4 of 8 comparisons; not MovieLens-1M, Recall@20, W-hop against 1-hop: 25.00 against 30.00; MovieLens-1M, "
+        "Precision@20, W-hop against 1-hop: 25.00 against 30.00; MovieLens-1M, Recall@30, W-hop against 1-hop: 25.00 "
+        "against 30.00; and 1 more; 8 not measured yet"
     )
     put(records, "merged", 0.1)
     assert word(records, "global-with-local") == "does not hold"
@@ -159,8 +161,8 @@ def test_a_leak_is_a_mask_that_helps_models_that_never_saw_what_it_hides(records
     put_masks(records, 0.3, 0.21)
     assert str(verdict(CLAIMS["no-leak"], records, DATA, "published")) == (
         "does not hold: none of 2 models that never saw PSP are left as they are; Epinions, RNS: Recall@20 20.00 → "
-        "30.00, under a random mask of that size 21.00, Epinions, EASE: Recall@20 20.00 → 30.00, under a random mask of "
-        "that size 21.00"
+        "30.00, under a random mask of that size 21.00; Epinions, EASE: Recall@20 20.00 → 30.00, under a random mask "
+        "of that size 21.00"
     )
     put_masks(records, 0.21, 0.21)
     assert word(records, "no-leak", "published") == "holds"
