@@ -78,7 +78,7 @@ def carry_out(
             say(f"{name}, {job.name}")
             records.write(job.name, job.measure(data, terms, say))
     if unfinished:
-        forget_what_was_finished(unfinished, (path.stem for path in records.folder.glob("*.json")))
+        forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")})
 
 
 def what_is_due(

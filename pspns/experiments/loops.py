@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pspns.errors import SettingsError
+from pspns.errors import PspnsError, SettingsError
 from pspns.evaluation.protocol import find_protocol
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data
@@ -97,13 +97,15 @@ def trained(
             telling.unfinished.rmdir()
 
 
-def forget_what_was_finished(unfinished: Path, is_done: Iterable[str]) -> None:
+def forget_what_was_finished(unfinished: Path, done: Collection[str]) -> None:
     """Remove what a training kept whose cells were trained in other company meanwhile."""
-    done = set(is_done)
-    for place in unfinished.iterdir() if unfinished.is_dir() else ():
+    for place in list(unfinished.iterdir()) if unfinished.is_dir() else ():
         if place.name.rpartition(".")[0] in done:
-            with Checkpoints(place, {}).lock():
-                Checkpoints(place, {}).remove()
+            checkpoints = Checkpoints(place, {})
+            with suppress(PspnsError), checkpoints.lock():  # unless another process is at it
+                checkpoints.remove()
+    with suppress(OSError):  # there are others in it, or it never was
+        unfinished.rmdir()
 
 
 def _loop_name(cells: Sequence[Cell], members: Sequence[Settings]) -> str:

@@ -17,11 +17,11 @@ Cli = Callable[..., Any]
 
 def test_the_kinds(command: Cli) -> None:
     kinds = {row["name"]: row["parts"] for row in json.loads(command("list", "--json").out)}
-    assert set(kinds) == {*KINDS, "protocols", "recipes", "settings"}
+    assert set(kinds) == {*KINDS, "experiments", "protocols", "recipes", "settings"}
     assert kinds["models"] == len(part_names("models"))
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "protocols", "recipes"])
+@pytest.mark.parametrize("kind", [*KINDS, "experiments", "protocols", "recipes"])
 def test_every_kind_can_be_listed(command: Cli, kind: str) -> None:
     rows = json.loads(command("list", kind, "--json").out)
     assert rows

@@ -1,119 +1,149 @@
-"""Which cells share a loop: what `run_together` refuses is the oracle."""
+"""A loop that is stopped keeps what it has come to, and goes on to the same records."""
 
-import functools
-import itertools
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from toy import given_split
 
-from pspns.components import part_names
-from pspns.errors import SettingsError
-from pspns.experiments import loops as loops_module
+from pspns.data.split import GivenSplit
+from pspns.errors import PspnsError
+from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
-from pspns.experiments.loops import MOST_REPLICAS, loops
-from pspns.run import check_company
+from pspns.experiments.experiment import Experiment
+from pspns.experiments.loops import BegunOtherwiseError, Telling, loops, trained
+from pspns.experiments.records import Records
+from pspns.experiments.sections import Section
+from pspns.training.checkpoint import Checkpoints
 
-ONE_SEED = Terms(seeds=1, device="cpu")
-
-
-def of(method="uniform", model="lightgcn", protocol="strict", data="d", **changes):
-    changes = tuple((key.replace("__", "."), value) for key, value in changes.items())
-    return Cell(data, model, method, protocol, changes)
-
-
-METHODS = ("uniform", "observed", "dns", "deca", "dcf", "global", "psp", "psp-ns", "dns-psp", "recommended")
-VARIED = [
-    *(of(method) for method in METHODS),
-    of(protocol="published"),
-    of(protocol="best-on-test"),
-    of("psp-ns", protocol="published"),
-    of(model="mf"),
-    of("psp-ns", model="mf"),
-    of(data="another"),
-    of(model__embedding_size=8),
-    of(training__l2=0.5),
-    of(training__learning_rate=0.5),
-    of(training__steps=9),
-    of(training__loss="bce"),
-    of(evaluation__k=(5, 20)),
-    of(evaluation__inactive=3),
-    of(run__data_seed=1),
-    of(run__threads=1),
-    of(run__seeds=(7,)),
-    of(data__min_rating=4.0),
-    of(data__noise=0.1),
-    of(start__name="spectral"),
-    of("psp-ns", positives__rank=9),
-    of("psp-ns", model__graph="merged"),
-    of("psp-ns", model__graph="merged", training__l2=0.5),
-    of("psp-ns", model__graph="merged", positives__rank=9),
-    of("psp-ns", model__graph="merged", protocol="published"),
-    of(model__graph="merged"),
-]
+DATA = "toy"
+# t-ce trains in a loop of its own.
+CELLS = Cell(DATA, "mf", "uniform"), Cell(DATA, "mf", "repeated"), Cell(DATA, "mf", "t-ce")
+TERMS = Terms(
+    max_steps=12,
+    seeds=2,
+    device="cpu",
+    changes=(("model.embedding_size", 4), ("training.evaluate_every", 3), ("training.learning_rate", 0.02)),
+)
 
 
-@functools.cache
-def settings_of(cell):
-    return cell.settings(ONE_SEED, cell.data)
+@pytest.fixture(scope="module")
+def data() -> GivenSplit:
+    return given_split(60, 50, 600)
 
 
-def may_share(*cells):
-    members = [settings_of(cell) for cell in cells]
-    try:
-        check_company(members)
-    except SettingsError:
-        return False
-    return True
+def carry(folder: Path, data: GivenSplit | None, *, terms: Terms = TERMS, cells: Any = CELLS, **how: Any) -> Records:
+    experiment = Experiment("", "", lambda records, names: Section("", "", ()), cells=lambda name: cells)
+    carry_out({DATA: [experiment]}, Records(folder / "cells"), terms, lambda name: data, unfinished=folder / "u", **how)
+    return Records(folder / "cells")
 
 
-def test_where_there_is_room_two_cells_share_a_loop_if_and_only_if_they_may(monkeypatch):
-    monkeypatch.setattr(loops_module, "MOST_REPLICAS", 1000)
-    loop_of = {cell: number for number, loop in enumerate(loops(VARIED, ONE_SEED)) for cell in loop}
-    shared = 0
-    for one, other in itertools.combinations(VARIED, 2):
-        together = loop_of[one] == loop_of[other]
-        assert together == may_share(one, other), (one, other)
-        shared += together
-    assert len(VARIED) < shared < 10 * len(VARIED)
+def read(records: Records) -> dict[str, Any]:
+    """All that does not depend on how fast the machine is."""
+    found = {}
+    for path in records.folder.glob("*.json"):
+        record = json.loads(path.read_text())
+        looks = [step for step, _ in record.pop("looks")]
+        found[path.stem] = {**record, "seconds": None, "looks": looks}
+    return found
 
 
-def test_a_start_that_widens_the_svd_is_not_in_the_loop_of_another_whose_graph_is_the_pairs():
-    """`check_company` lets it pass, but then the pairs may differ, and training is refused."""
-    cells = [of("psp-ns", model__graph="merged"), of("psp-ns", model__graph="merged", start__name="spectral")]
-    assert may_share(*cells)
-    assert len(loops(cells, ONE_SEED)) == 2
+def stop_at(loop: int, step: int) -> Any:
+    """Ctrl-C after this step of this loop, counted from 1."""
+    begun = []
+
+    def watch(now: int, last_step: int, evaluation: object) -> None:
+        if now == 1:
+            begun.append(now)
+        if (len(begun), now) == (loop, step):
+            raise KeyboardInterrupt
+
+    return watch
 
 
-@pytest.mark.parametrize("seeds", [1, 3, 10, None])
-def test_loops_have_every_cell_once_and_never_too_many_replicas(seeds):
-    terms = Terms(seeds=seeds, device="cpu")
-    found = loops(VARIED, terms)
-    assert sorted(cell.name for loop in found for cell in loop) == sorted(cell.name for cell in VARIED)
-    for loop in found:
-        assert may_share(*loop)
-        n_replicas = [len(cell.settings(terms, cell.data).run.seeds) for cell in loop]
-        assert len(loop) == 1 or sum(n_replicas) <= MOST_REPLICAS
+@pytest.fixture(scope="module")
+def untouched(data: GivenSplit, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return read(carry(tmp_path_factory.mktemp("untouched"), data))
 
 
-def test_loops_leave_no_room_that_a_cell_could_have():
-    cells = [of(method) for method in ("uniform", "psp", "psp-ns", "merged", "global", "repeated")]
-    found = loops(cells, Terms())  # 10, 3, 10, 3, 3, 3 seeds
-    assert [[cell.method for cell in loop] for loop in found] == [
-        ["uniform"],
-        ["psp", "merged", "global", "repeated"],
-        ["psp-ns"],
+@pytest.mark.parametrize(("loop", "step"), [(1, 7), (2, 5)])
+def test_stopped_in_the_middle_of_a_loop(
+    data: GivenSplit, untouched: dict[str, Any], tmp_path: Path, loop: int, step: int
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        carry(tmp_path, data, watch=stop_at(loop, step))
+    assert len(list((tmp_path / "u").rglob("step-*"))) == 1
+    assert len(list((tmp_path / "cells").glob("*"))) == (0 if loop == 1 else 2)
+    said: list[str] = []
+    steps: list[int] = []
+    found = carry(tmp_path, data, say=said.append, watch=lambda now, last, evaluation: steps.append(now))
+    assert steps[0] == step + 1
+    assert any(f"going on after step {step}," in line for line in said)
+    assert read(found) == untouched
+    assert not (tmp_path / "u").exists()
+
+
+def test_cells_trained_in_other_company_meanwhile(data: GivenSplit, untouched: dict[str, Any], tmp_path: Path) -> None:
+    """What the first loop kept is of no more use; it goes, and nobody stumbles over it."""
+    with pytest.raises(KeyboardInterrupt):
+        carry(tmp_path, data, watch=stop_at(1, 7))
+    carry(tmp_path, data, cells=CELLS[:1])
+    assert not (tmp_path / "u").exists()
+    found = read(carry(tmp_path, data))
+    for name, record in untouched.items():
+        assert found[name]["test"] == record["test"]
+        assert found[name]["curve_recall@20"] == record["curve_recall@20"]
+
+
+def test_other_settings_begin_anew(data: GivenSplit, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        carry(tmp_path, data, watch=stop_at(1, 7))
+    steps: list[int] = []
+    other = dataclasses.replace(TERMS, max_steps=9)
+    carry(tmp_path, data, terms=other, watch=lambda now, last, evaluation: steps.append(now))
+    assert steps[0] == 1
+
+
+def test_other_data_are_refused_with_the_place_of_what_was_kept(data: GivenSplit, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        carry(tmp_path, data, watch=stop_at(1, 7))
+    (place,) = (tmp_path / "u").iterdir()
+    with pytest.raises(BegunOtherwiseError) as caught:
+        carry(tmp_path, given_split(60, 50, 601))
+    assert f"remove {place}" in str(caught.value)
+    assert place.is_dir()
+
+
+def test_two_processes_do_not_train_the_same_loop(data: GivenSplit, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        carry(tmp_path, data, watch=stop_at(1, 7))
+    (place,) = (tmp_path / "u").iterdir()
+    with Checkpoints(place, {}).lock(), pytest.raises(PspnsError, match="writes its checkpoints there"):
+        carry(tmp_path, data)
+    assert not list((tmp_path / "cells").glob("*.json"))
+
+
+def test_without_a_place_nothing_is_kept(data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    telling = Telling(watch=stop_at(1, 7))
+    with pytest.raises(KeyboardInterrupt), trained(CELLS[:1], data, TERMS, telling):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_when_earlier_loops_are_done_the_others_are_as_they_were() -> None:
+    """Or what a stopped loop kept would be found by nobody."""
+    many = [
+        Cell(DATA, model, method)
+        for model in ("mf", "lightgcn")
+        for method in ("uniform", "repeated", "global", "merged", "psp", "psp-ns", "dns", "recommended")
     ]
-    assert len(loops([of(run__seeds=(seed,)) for seed in range(13)], ONE_SEED)) == 2
-
-
-def test_more_replicas_than_a_loop_is_worth_still_have_one():
-    assert loops([of()], Terms(seeds=20)) == [[of()]]
-
-
-def test_a_cell_that_is_to_be_alone_has_no_company():
-    cells = [of("psp-ns"), of().but(alone=True), of(training__l2=0.5), of("psp").but(alone=True)]
-    assert loops(cells, ONE_SEED) == [[cells[0], cells[2]], [cells[1]], [cells[3]]]
-
-
-def test_samplers_and_denoisers_have_loops_of_their_own():
-    names = [*part_names("negatives"), "deca", "pld"]
-    assert [len(loop) for loop in loops([of(name) for name in names], ONE_SEED)] == [1] * len(names)
+    found = loops(many, Terms())
+    assert max(map(len, found)) > 1
+    for n_done in range(len(found)):
+        done = [cell for loop in found[:n_done] for cell in loop]
+        assert loops([cell for cell in many if cell not in done], Terms()) == found[n_done:]
