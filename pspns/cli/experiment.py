@@ -142,7 +142,8 @@ def _show(
         warn(f"figures under {PUBLISHED.name}: {PUBLISHED.warning}")
     missing = {name for section in sections for name in section.missing}
     if missing:
-        warn(f"{len(missing):,} records are missing, such as {min(missing)}; what they would show is left empty")
+        are_missing = "record is" if len(missing) == 1 else "records are"
+        warn(f"{len(missing):,} {are_missing} missing, such as {min(missing)}; what they would show is left empty")
     if is_quick_look(records):
         warn(QUICK_WORDS)
     page = out / PAGE

@@ -30,8 +30,8 @@ QUICK = Terms(
 """So little that all of it is over in a minute or two, and shows how things look rather than how they are."""
 QUICK_DATA = ("planted-clustered",)
 QUICK_WORDS = (
-    f"A quick look: at most {QUICK.max_steps} steps, {QUICK.seeds} seeds and small vectors. It shows that everything "
-    "runs, and how the page looks; its figures mean little."
+    f"A quick look: at most {QUICK.max_steps} steps, few seeds and small vectors. It shows that everything runs, and "
+    "how the page looks; its figures mean little."
 )
 
 
