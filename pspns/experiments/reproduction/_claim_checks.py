@@ -9,7 +9,7 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import method_words
 from pspns.experiments.records import Records, Seen, relative
-from pspns.experiments.reproduction import construction_time, convergence, parameters, seeds, variants
+from pspns.experiments.reproduction import construction_time, convergence, parameters, seeds, theory, variants
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.reproduction._comparisons import (
     Pair,
@@ -30,6 +30,7 @@ from pspns.experiments.reproduction._planted_checks import (
     svd_suppresses_noise,
 )
 from pspns.experiments.reproduction._protocol_section import NEVER_SAW_PSP, ROWS
+from pspns.experiments.reproduction._theory_checks import margins_grow_with_weight, margins_widen
 from pspns.experiments.verdicts import NOT_MEASURED, UNTESTABLE, Outcome, Verdict, judge
 
 Check = Callable[[Records, Sequence[str], str], Verdict]
@@ -200,7 +201,9 @@ CHECKS: dict[str, Check] = {
     "as-many-neighbours-as-interactions": where_run(parameters.EXPERIMENT, parameters.degree_does_best),
     "copies-bring-new-negatives": copies_bring_new_negatives,
     "inactive-users-are-harder": inactive_users_are_harder,
+    "wider-margins": where_run(theory.EXPERIMENT, margins_widen),
     "accuracy-and-coverage": accuracy_and_coverage,
+    "inactive-users-gain-by-their-weight": where_run(theory.EXPERIMENT, margins_grow_with_weight),
     "construction-cost": cannot_be_tested(
         "an upper bound for ever larger data, which no finite number of times refutes"
     ),

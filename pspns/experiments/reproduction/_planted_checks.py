@@ -10,6 +10,7 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
 from pspns.experiments.records import Record, Records
 from pspns.experiments.reproduction._comparisons import DATA
+from pspns.experiments.reproduction._theory_section import PLANTED
 from pspns.experiments.verdicts import Outcome, Verdict, judge
 from pspns.json_files import read_json
 
@@ -94,11 +95,11 @@ def false_pairs_harm(records: Records, data_names: Sequence[str], protocol: str)
 
 def _worlds(records: Records, *, every_model: bool = True) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """World, what builders make of it, and what denoisers do; without `every_model` each world once."""
-    known = set()
-    for record in beside_cells(records, "planted-truth*"):
+    known, theory = set(), records.find(PLANTED)
+    for record in [*beside_cells(records, "planted-truth*"), *([theory] if theory else [])]:
         for world, found in record["worlds"].items():
             if every_model or world not in known:
-                yield world, found["builders"], found["denoisers"]
+                yield world, found["builders"], found.get("denoisers", {})
             known.add(world)
 
 

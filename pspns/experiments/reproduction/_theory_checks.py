@@ -1,0 +1,57 @@
+"""The propositions as claims: what `theory` measured of them. Its steps are over the pairs of `strict`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pspns.experiments.data_sets import known_data
+from pspns.experiments.records import Records
+from pspns.experiments.reproduction._theory_section import OPTIMISERS, WATCHED, change, line
+from pspns.experiments.verdicts import NO_RECORD, Outcome, Verdict, judge
+
+OURS, PLAIN = "psp-ns, mean 1", "observed"
+"""A step over PSP-NS's pairs, no longer by its weights than one over observed pairs."""
+
+
+def margins_widen(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Whether one step over PSP-NS's pairs widens the margins of held-out pairs more than one over observed pairs."""
+    outcomes = []
+    for data in data_names if protocol == "strict" else ():
+        record = records.find(f"theory-{data}")
+        for optimiser, how in OPTIMISERS.items():
+            for watched in ("test", "test, against the best"):
+                what = f"{known_data(data).title}, margins by a step of {how}, {WATCHED[watched]}"
+                if record is None:
+                    outcomes.append(Outcome(what, None))
+                    continue
+                ours, plain = (change(record["one_step"], kind, optimiser, watched) for kind in (OURS, PLAIN))
+                luck = "" if ours.is_above(plain) or plain.is_above(ours) else "within two standard errors"
+                figures = f"{1e6 * ours.mean:.3g} against {1e6 * plain.mean:.3g} millionths"
+                outcomes.append(Outcome(what, ours.mean > plain.mean, figures, luck))
+    return judge(outcomes, of="changes of margins")
+
+
+def margins_grow_with_weight(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Whether the margins of inactive users grow in a straight line with their weight, and do not stay behind it by
+    more than its root."""
+    if protocol != "strict":
+        return NO_RECORD
+    outcomes = []
+    for data in data_names:
+        record = records.find(f"theory-{data}")
+        for optimiser, how in OPTIMISERS.items():
+            what = f"{known_data(data).title}, {how}"
+            seeds = [one[optimiser]["train"] for one in record["growth"]] if record else []
+            if record is None or not seeds or not all(seeds):
+                outcomes.append(Outcome(what, None))
+                continue
+            found, most = line(record["factors"], np.mean(seeds, axis=0).tolist()), record["factors"][-1]
+            figures = (
+                f"with {most:g} times the weight {found.last_over_plain:.2f} times the change (R² of a line "
+                f"{found.r_squared:.3f})"
+            )
+            outcomes.append(Outcome(what, found.is_linear and found.last_over_plain >= math.sqrt(most), figures))
+    return judge(outcomes, of="growths of margins with the weight")
