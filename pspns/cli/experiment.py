@@ -18,11 +18,20 @@ from pspns.experiments.cells import Terms
 from pspns.experiments.experiment import Data, Experiment
 from pspns.experiments.headline import headline
 from pspns.experiments.records import Records
-from pspns.experiments.request import QUICK_WORDS, asked_experiments, by_data, is_quick_look, noted, sections_of
+from pspns.experiments.request import (
+    CELLS,
+    QUICK_WORDS,
+    UNFINISHED,
+    asked_experiments,
+    by_data,
+    is_quick_look,
+    noted,
+    sections_of,
+)
 from pspns.experiments.sections import Section, TableCell
 from pspns.report.reproduction import write_reproduction
 
-CELLS, UNFINISHED, PAGE = "cells", "unfinished", "reproduction.html"
+PAGE = "reproduction.html"
 SHORT = {"planted": "planted-clustered"}
 BY_USER = "by-user"
 """The folder inside a data set's that holds it split another way."""

@@ -2,7 +2,8 @@
 
     python -m pspns.experiments protocols --data ml-1m.npz --model lightgcn --seeds 0-2 --device cuda --out record.json
 
-No table library, settings checker or terminal library is needed, so a bare GPU machine will do.
+No table library, settings checker or terminal library is needed, so a bare GPU machine will do. The names of the
+paper's tables and claims have options of their own: see `pspns.experiments.bare_machine`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
 from pspns.errors import PspnsError, SettingsError, unknown_name
-from pspns.experiments import choose, denoisers, hardness, noise, protocols, samplers, what_helps
+from pspns.experiments import bare_machine, choose, denoisers, hardness, noise, protocols, what_helps
 from pspns.experiments._members import Tables, changed, make_settings
+from pspns.experiments.reproduction import experiment_names
+from pspns.experiments.request import ALL
 from pspns.experiments.user_hits import describe_users
 from pspns.json_files import write_json
 from pspns.record import describe_run
@@ -32,14 +35,34 @@ EXPERIMENTS = {
     "hardness": hardness,
     "noise": noise,
     "protocols": protocols,
-    "samplers": samplers,
     "what-helps": what_helps,
 }
+NAMES = (*EXPERIMENTS, *experiment_names(), ALL)
 
 
 def main() -> None:
+    words = sys.argv[1:]
+    # Names come first: the values of options may be called alike.
+    names = list(itertools.takewhile(lambda word: not word.startswith("-"), words))
+    try:
+        if not names and not {"-h", "--help"} & set(words):
+            raise SettingsError(f"the name of an experiment comes first, one of {', '.join(NAMES)}")
+        for name in names:
+            if name not in NAMES:
+                raise unknown_name("experiment", name, NAMES)
+        if names and names[0] not in EXPERIMENTS:
+            bare_machine.run(words)
+        else:
+            _run_study()
+    except PspnsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _run_study() -> None:
     parser = argparse.ArgumentParser(prog="python -m pspns.experiments", description=__doc__.partition("\n")[0])
-    parser.add_argument("experiment", help=", ".join(EXPERIMENTS))
+    of_paper = ", ".join((*experiment_names(), ALL))
+    parser.add_argument("experiment", help=f"{', '.join(EXPERIMENTS)}; of others -h tells: {of_paper}")
     parser.add_argument("--data", type=Path, required=True, help="a file of pspns.data.arrays.write_arrays")
     parser.add_argument("--model", default="mf")
     parser.add_argument("--seeds", default="0-2", help="first-last")
@@ -51,25 +74,19 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="where the record goes")
     options = parser.parse_args()
-    try:
-        if options.experiment not in EXPERIMENTS:
-            raise unknown_name("experiment", options.experiment, list(EXPERIMENTS))
-        if not options.out.absolute().parent.is_dir():
-            raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
-        members = _chosen(EXPERIMENTS[options.experiment].members(), options.only)
-        settings = {name: make_settings(_completed(tables, options)) for name, tables in members.items()}
-        done = _run_all(read_arrays(options.data), settings, judge_test=options.experiment != "choose")
-        write_json(
-            options.out,
-            {
-                "experiment": options.experiment,
-                "data": options.data.stem,
-                "members": {name: _record(run, options.experiment) for name, run in done.items()},
-            },
-        )
-    except PspnsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+    if not options.out.absolute().parent.is_dir():
+        raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
+    members = _chosen(EXPERIMENTS[options.experiment].members(), options.only)
+    settings = {name: make_settings(_completed(tables, options)) for name, tables in members.items()}
+    done = _run_all(read_arrays(options.data), settings, judge_test=options.experiment != "choose")
+    write_json(
+        options.out,
+        {
+            "experiment": options.experiment,
+            "data": options.data.stem,
+            "members": {name: _record(run, options.experiment) for name, run in done.items()},
+        },
+    )
 
 
 def _chosen(members: dict[str, Tables], only: str) -> dict[str, Tables]:

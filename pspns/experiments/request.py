@@ -14,6 +14,8 @@ from pspns.experiments.reproduction import experiment_names, find_experiment
 from pspns.experiments.sections import Section
 
 ALL = "all"
+CELLS, UNFINISHED = "cells", "unfinished"
+"""Folders of records, and of what stopped trainings have come to."""
 QUICK = Terms(
     max_steps=200,
     patience=3,

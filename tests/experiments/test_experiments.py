@@ -1,10 +1,9 @@
-"""`python -m pspns.experiments` on a machine that has only numpy, scipy, torch and safetensors."""
+"""The studies that `python -m pspns.experiments` runs."""
 
 import copy
 import dataclasses
 import itertools
 import json
-import subprocess
 import sys
 
 import pytest
@@ -13,25 +12,13 @@ from toy import given_split
 from pspns.components import find_part, part_names
 from pspns.data.arrays import write_arrays
 from pspns.experiments import __main__ as command_line
-from pspns.experiments import choose, denoisers, hardness, noise, protocols, samplers, what_helps
+from pspns.experiments import choose, denoisers, hardness, noise, protocols, what_helps
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.positives.psp import PspPositives
 from pspns.run import run
 from pspns.settings import RunSettings, Settings
 from pspns.training.settings import TrainingSettings
 from pspns.weightings.log import LogWeighting
-
-BARE = """
-import runpy, sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in "polars pyarrow pydantic typer rich matplotlib".split():
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-runpy.run_module("pspns.experiments", run_name="__main__")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -57,24 +44,6 @@ def experiment(data_file, tmp_path, monkeypatch):
         return json.loads(out.read_text())
 
     return carry_out
-
-
-def test_a_bare_machine_trains_and_writes_a_record(data_file, tmp_path):
-    out = tmp_path / "record.json"
-    words = "protocols", "--data", data_file, "--model", "lightgcn", "--seeds", "3-4", "--max-steps", 10, "--out", out
-    done = subprocess.run(
-        [sys.executable, "-c", BARE, *map(str, words), "--device", "cpu"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    record = json.loads(out.read_text())
-    assert (record["experiment"], record["data"]) == ("protocols", "toy")
-    assert list(record["members"]) == list(protocols.members())
-    for member in record["members"].values():
-        assert member["model"] == "lightgcn"
-        assert member["seeds"] == [3, 4]
-        assert len(member["test"]["recall@20"]["per_seed"]) == 2
-    assert set(record["members"]["plain"]["baselines"]) == {"popular", "svd", "ease"}
-    assert "validation recall@20" in done.stdout
 
 
 def test_the_protocols_are_those_of_a_run_alone(experiment, data):
@@ -167,7 +136,7 @@ def test_every_member_can_be_made_and_can_be_named(module):
 
 
 def test_every_experiment_has_a_name():
-    modules = {choose, denoisers, hardness, noise, protocols, samplers, what_helps}
+    modules = {choose, denoisers, hardness, noise, protocols, what_helps}
     assert set(command_line.EXPERIMENTS.values()) == modules
 
 
@@ -202,7 +171,7 @@ def test_settings_are_those_that_the_tables_say():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (("protocol",), "did you mean 'protocols'"),
+        (("protocls",), "did you mean 'protocols'"),
         (("protocols", "--model", "mff"), "no models named 'mff'"),
         (("protocols", "--only", "plane"), "did you mean 'plain'"),
         (("protocols", "--data", "nowhere.npz"), "nowhere.npz: is not a readable .npz file"),
@@ -221,25 +190,12 @@ def test_mistakes_are_named(experiment, tmp_path, capsys, options, reason):
     assert not (tmp_path / "record.json").exists()
 
 
-def test_every_sampler_is_tried_on_observed_pairs_and_with_psp():
-    members = {name: make_settings(tables) for name, tables in samplers.members().items()}
-    assert len(members) == 3 * len(part_names("negatives"))
-    for sampler in part_names("negatives"):
-        observed, strict, published = (members[f"{sampler}{rest}"] for rest in ("", " + PSP", " + PSP (published)"))
-        default = find_part("negatives", sampler)()
-        assert observed.negatives == strict.negatives == published.negatives == default
-        assert observed.positives == make_settings(recipe("plain")).positives
-        assert strict.positives == published.positives == make_settings(recipe("paper")).positives
-        assert strict.weighting == published.weighting == make_settings(recipe("paper")).weighting
-        assert [one.run.protocol for one in (observed, strict, published)] == ["strict", "strict", "published"]
-
-
-def test_members_with_different_samplers_train_in_loops_of_their_own(experiment):
-    together = experiment("samplers", "--seeds", "0", "--only", "dns,ahns")["members"]
-    assert [together[name]["replicas_in_loop"] for name in ("dns", "ahns")] == [1, 1]
-    alone = experiment("samplers", "--seeds", "0", "--only", "ahns")["members"]["ahns"]
-    assert together["ahns"]["test"] == alone["test"]
-    assert together["ahns"]["test"] != together["dns"]["test"]
+def test_members_with_different_denoisers_train_in_loops_of_their_own(experiment):
+    together = experiment("denoisers", "--seeds", "0", "--only", "t-ce,dcf")["members"]
+    assert [together[name]["replicas_in_loop"] for name in ("t-ce", "dcf")] == [1, 1]
+    alone = experiment("denoisers", "--seeds", "0", "--only", "dcf")["members"]["dcf"]
+    assert together["dcf"]["test"] == alone["test"]
+    assert together["dcf"]["test"] != together["t-ce"]["test"]
 
 
 def test_hardness_tries_samplers_away_from_their_defaults():
