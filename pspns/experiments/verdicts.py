@@ -102,7 +102,7 @@ def together(*verdicts: Verdict) -> Verdict:
     if not measured:
         return verdicts[0]
     words = {one.word for one in measured}
-    return Verdict(words.pop() if len(words) == 1 else IN_PART, "; ".join(one.why for one in measured if one.why))
+    return Verdict(words.pop() if len(words) == 1 else IN_PART, ". ".join(one.why for one in measured if one.why))
 
 
 def count_words(verdicts: Iterable[Verdict]) -> str:

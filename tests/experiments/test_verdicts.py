@@ -59,7 +59,7 @@ def test_luck_is_named():
 def test_a_claim_looked_at_in_two_ways_needs_both():
     holds, fails = Verdict("holds", "a"), Verdict("does not hold", "b")
     assert together(holds, holds).word == "holds"
-    assert str(together(holds, fails)) == "holds in part: a; b"
+    assert str(together(holds, fails)) == "holds in part: a. b"
     assert str(together(NO_RECORD, fails)) == "does not hold: b"
     assert together(NO_RECORD, NO_RECORD) == NO_RECORD
     assert together(Verdict("cannot be tested", "why")).why == "why"

@@ -37,7 +37,7 @@ def denoisers_err(records: Records, data_names: Sequence[str], protocol: str) ->
                     Outcome(
                         f"{world}, {model}, {method_words(name)}",
                         accuracy <= before["accuracy"] and coverage < before["coverage"],
-                        f"{100 * accuracy:.1f} of what it keeps is true, {100 * before['accuracy']:.1f} of what was "
+                        f"{100 * accuracy:.2f} of what it keeps is true, {100 * before['accuracy']:.2f} of what was "
                         "there",
                     )
                 )

@@ -204,13 +204,16 @@ def test_copies_are_also_asked_where_they_come_in_one_step(records):
     assert word(records, "copies-bring-new-negatives") == "holds in part"
 
 
-def planted(accuracy, coverage, *, denoised=0.8):
+def planted(accuracy, coverage, *, denoised=0.8, left=0.1):
     builders = {
         "observed": {"accuracy": 0.8, "coverage": 0.2},
         "psp": {"accuracy": accuracy, "coverage": coverage},
         "agreement": {"accuracy": accuracy, "coverage": 0.2},
     }
-    of_denoisers = {"none": {"accuracy": [0.8], "coverage": [0.2]}, "t-ce": {"accuracy": [denoised], "coverage": [0.1]}}
+    of_denoisers = {
+        "none": {"accuracy": [0.8], "coverage": [0.2]},
+        "t-ce": {"accuracy": [denoised], "coverage": [left]},
+    }
     return {"worlds": {"planted-clustered": {"builders": builders, "denoisers": {"mf": of_denoisers}}}}
 
 
@@ -229,6 +232,8 @@ def test_what_is_true_where_truth_is_planted(tmp_path):
         "holds",
         "does not hold",
     ]
+    above.write("planted-truth-clustered", planted(0.9, 0.3, left=0.2))  # no true pair went
+    assert word(records, "denoisers-err") == "does not hold"
     assert word(Records(tmp_path / "elsewhere"), "accuracy-and-coverage") == "not measured"
 
 

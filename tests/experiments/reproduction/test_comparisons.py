@@ -72,6 +72,13 @@ def test_means_over_seeds_decide_and_the_mask_is_that_of_the_protocol(records):
     assert (of_published.holds, of_published.figures) == (True, "41.00 against 21.00")
 
 
+def test_what_is_as_good_is_not_better(records):
+    put(records, "uniform", 0.3)
+    put(records, "psp-ns", 0.3)
+    (found,) = compared(records, [single("psp-ns", "uniform")], "strict")
+    assert (found.holds, found.figures) == (False, "30.00 against 30.00")
+
+
 def test_what_has_no_record_is_not_decided(records):
     put(records, "uniform", 0.3)
     (found,) = compared(records, [single("psp-ns", "uniform")], "strict")
