@@ -24,6 +24,7 @@ METRIC = "recall@20"
 TABLES = {"lightgcn": "overall", "mf": "mf"}
 """Of the paper, by model."""
 CLEAR = 0.05
+NOT_APART = "not clearly apart from RNS"
 
 
 @dataclass(frozen=True)
@@ -211,16 +212,18 @@ def against_rns(places: Sequence[Place], method: str, begin: str, label: str = "
     tested = {place.title: place.tested[method] for place in places if method in place.tested}
     if not tested:
         return f"{begin}{label} beside RNS has no record yet."
-    groups: dict[str, list[str]] = {"above RNS": [], "below RNS": [], "not clearly apart from RNS": []}
+    groups: dict[str, list[str]] = {"above RNS": [], "below RNS": [], NOT_APART: []}
     for title, found in tested.items():
         side = "above RNS" if found.mean > 0 else "below RNS"
-        group = side if found.p_value < CLEAR else "not clearly apart from RNS"
+        group = side if found.p_value < CLEAR else NOT_APART
         groups[group].append(f"{title} {difference_words(found)}")
     filled = {group: told for group, told in groups.items() if told}
     if len(filled) == 1:
         ((group, told),) = filled.items()
-        how_often = "in all cases" if len(told) > 1 else "in the one case there is"
-        return f"{begin}{label} is {group} {how_often}: {'; '.join(told)}."
+        how = f"{group} in all cases" if len(told) > 1 else f"{group} in the one case there is"
+        if group == NOT_APART and len(told) > 1:
+            how = "in no case clearly apart from RNS"
+        return f"{begin}{label} is {how}: {'; '.join(told)}."
     parts = [f"{group} in {len(told)} of {len(tested)} ({'; '.join(told)})" for group, told in filled.items()]
     return f"{begin}{label} is {listed(parts)}."
 

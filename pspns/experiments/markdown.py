@@ -11,7 +11,7 @@ from pspns.experiments.sections import Number, Plot, Section, Table, TableCell
 
 WIDTH = 120
 ESCAPED = {"|": "\\|", "*": "\\*", "[": "\\[", "]": "\\]", "<": "&lt;", "\n": " "}
-WARNING = f"Figures under `{PUBLISHED.name}`: {PUBLISHED.warning}."
+WARNING = f"Under `{PUBLISHED.name}` {PUBLISHED.warning}."
 
 
 def section_lines(section: Section, folder: str, *, level: int = 2) -> Iterator[str]:

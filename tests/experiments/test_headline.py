@@ -66,6 +66,12 @@ def test_above_everywhere(records):
     assert "PSP-NS is above RNS in the one case there is: MovieLens-1M with LightGCN +40.00 points" in words(records)[2]
 
 
+def test_level_everywhere(records):
+    for data in DATA:
+        put_place(records, data, LEVEL)
+    assert "PSP-NS is in no case clearly apart from RNS: MovieLens-1M with LightGCN +0.00 points" in words(records)[2]
+
+
 def test_mixed(records):
     put_place(records, "ml-1m", ABOVE)
     put_place(records, "epinions", BELOW)
