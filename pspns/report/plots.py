@@ -174,7 +174,9 @@ def plot_activity(
 def plot_series(plot_id: str, plot: Plot) -> str:
     """A line for each series with its band of error; dots with bars where nothing lies between the values of x."""
     with _style(plot_id):
-        figure, axes = _figure(225 + 15 * len(plot.series))
+        labels = [plain(series.label) for series in plot.series]
+        in_pairs = len(labels) > 3 and max(map(len, labels)) <= 20
+        figure, axes = _figure(225 + 15 * math.ceil(len(labels) / (2 if in_pairs else 1)))
         for place, (series, look) in enumerate(zip(plot.series, _looks(), strict=False)):
             # Between names there is room: dots that would lie on each other stand side by side.
             step_aside = 0.6 * ((place + 0.5) / len(plot.series) - 0.5) if plot.ticks and not plot.joined else 0.0
@@ -185,8 +187,8 @@ def plot_series(plot_id: str, plot: Plot) -> str:
         axes.grid(axis="y")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(value)))
         _scale_x(axes, plot)
-        if any(series.label for series in plot.series):
-            _legend(figure, [plain(series.label) for series in plot.series], joined=plot.joined)
+        if any(labels):
+            _legend(figure, labels, joined=plot.joined, columns=2 if in_pairs else 1)
         said = [f"{plain(series.label)} {_said(plot, series)}".strip() for series in plot.series]
         said += [f"{plain(name)} {_number(level)} throughout" for name, level in plot.levels]
         text = f"{plain(plot.caption).rstrip('.')}. {plain(plot.y)} against {plain(plot.x)}: {'; '.join(said)}"
@@ -325,13 +327,14 @@ def _highest(block: Sequence[float], gap: float) -> float:
     return sum(block) / len(block) + gap * (len(block) - 1) / 2
 
 
-def _legend(figure: Figure, labels: Iterable[str], *, joined: bool = True) -> None:
+def _legend(figure: Figure, labels: Iterable[str], *, joined: bool = True, columns: int = 1) -> None:
     labels = list(labels)
     handles = [
         Line2D([], [], color=colour, linestyle=dash if joined else "none", marker=marker, linewidth=1.3, markersize=5.5)
         for _, (colour, dash, marker) in zip(labels, _looks(), strict=False)
     ]
-    figure.legend(handles, [_shortened(label, 60) for label in labels], loc="outside lower left", borderpad=0.6)
+    texts = [_shortened(label, 60) for label in labels]
+    figure.legend(handles, texts, loc="outside lower left", borderpad=0.6, ncols=columns)
 
 
 def _shortened(text: str, length: int) -> str:

@@ -14,6 +14,8 @@ from pspns.report.marks import plain
 from pspns.report.plots import plot_series
 
 SHORT_WARNING = "Figures under `published`: held-out labels shape the candidate set."
+MANY = 8
+"""Columns beyond which they stand closer together."""
 
 Heads = tuple[str, ...]
 ShownRow = tuple[Heads, list["ShownCell"]]
@@ -74,6 +76,8 @@ class ShownTable:
     read_as: tuple[str, str] | None
     """Anchor and caption of the table of this section that has the same note."""
     is_empty: bool
+    kinds: str
+    """Classes for its style: many columns, long names of rows."""
     downloads: list[Download]
 
 
@@ -154,6 +158,14 @@ def _show_table(
         footnotes=[(letter, words) for words, letter in footnotes.items()],
         read_as=read_as,
         is_empty=all(cell.is_empty for _, cells in rows for cell in cells),
+        kinds=" ".join(
+            kind
+            for kind, holds in (
+                ("many", len(table.columns) > MANY),
+                ("wordy", holds_sentences([heads[0] for _, block in blocks for heads, _ in block])),
+            )
+            if holds
+        ),
         downloads=[
             _download("CSV", f"{table.name}.csv", table_as_csv(table, warning), "text/csv"),
             _download("LaTeX", f"{table.name}.tex", table_as_latex(table, warning), "application/x-tex"),

@@ -93,7 +93,7 @@ def _data(records: Iterable[Record]) -> list[DataLine]:
 
 
 def _facts(records: Mapping[str, Record]) -> list[tuple[str, str]]:
-    trainings = [record for record in records.values() if "cell" in record]
+    trainings = [record for record in records.values() if _is_training(record)]
     n_others = len(records) - len(trainings)
     counts = Counter(len(record["seeds"]) for record in trainings)
     return [
@@ -137,10 +137,14 @@ def _line(name: str, record: Record) -> RecordLine:
 
 
 def _what(record: Record) -> str:
-    if "cell" not in record:
-        return "Measurement"
+    if not _is_training(record):
+        return f"Measurement, {_counted(len(trials), 'trial')}" if (trials := record.get("trials")) else "Measurement"
     method = method_words(record["cell"]["method"])
     return f"{_model(record)}, {method}, {record['protocol']['name']}"
+
+
+def _is_training(record: Record) -> bool:
+    return {"cell", "model", "protocol", "seeds"} <= record.keys()
 
 
 def _model(record: Record) -> str:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,6 @@ class Page:
     browser: Chromium
     target: str
     session: str
-    pressed: list[str] = field(default_factory=list)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **parameters)
@@ -172,9 +171,10 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", **known, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **known)
 
-    def picture(self, *, whole: bool = True) -> bytes:
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        return base64.b64decode(found["data"])
+    def picture(self, *, clip: dict[str, float] | None = None) -> bytes:
+        """PNG of what is in view, or of a part of the whole page."""
+        part = {"clip": clip, "captureBeyondViewport": True} if clip else {}
+        return base64.b64decode(self.call("Page.captureScreenshot", **part)["data"])
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True)["data"])
