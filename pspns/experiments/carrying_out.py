@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pspns.errors import unknown_name
+from pspns.errors import DivergedError, unknown_name
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data, Experiment, Job
 from pspns.experiments.loops import Telling, forget_what_was_finished, loops, trained
 from pspns.experiments.records import Records, describe_cell
 from pspns.experiments.same_settings import check_same
 from pspns.experiments.trials import Trials, hold, tuned_cell
+from pspns.memory import MemoryBudgetError
 from pspns.run import Say, choose_device
 from pspns.training.loop import Watch
 
@@ -66,19 +67,30 @@ def carry_out(
         if due.trials:
             hold(due.trials, data, records, terms, telling)
             due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
-        done = 0
-        for loop in loops(due.cells, terms):
-            names = [cell.name for cell in loop]
-            say(f"{name}, training {done + 1} to {done + len(loop)} of {len(due.cells)}: {', '.join(names)}")
-            with trained(loop, data, terms, telling) as runs:
-                for cell, run in zip(loop, runs, strict=True):
-                    records.write(cell.name, describe_cell(run, cell, names))
-            done += len(loop)
+        _train(due.cells, data, records, terms, telling)
         for job in due.jobs:
             say(f"{name}, {job.name}")
             records.write(job.name, job.measure(data, terms, say))
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")})
+
+
+def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, telling: Telling) -> None:
+    waiting, done = loops(cells, terms), 0
+    while waiting:
+        loop = waiting.pop(0)
+        names = [cell.name for cell in loop]
+        telling.say(f"training {done + 1} to {done + len(loop)} of {len(cells)}: {', '.join(names)}")
+        try:
+            with trained(loop, data, terms, telling) as runs:
+                for cell, run in zip(loop, runs, strict=True):
+                    records.write(cell.name, describe_cell(run, cell, names))
+            done += len(loop)
+        except (DivergedError, MemoryBudgetError) as error:
+            if len(loop) == 1:
+                raise
+            telling.say(f"{error}; half of them at a time, then")
+            waiting[:0] = [loop[: len(loop) // 2], loop[len(loop) // 2 :]]
 
 
 def what_is_due(

@@ -12,12 +12,14 @@ from toy import given_split
 
 from pspns.data.split import GivenSplit
 from pspns.errors import PspnsError
+from pspns.experiments import loops as loop_module
 from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.loops import BegunOtherwiseError, Telling, loops, trained
 from pspns.experiments.records import Records
 from pspns.experiments.sections import Section
+from pspns.memory import MemoryBudgetError
 from pspns.training.checkpoint import Checkpoints
 
 DATA = "toy"
@@ -116,6 +118,28 @@ def test_other_data_are_refused_with_the_place_of_what_was_kept(data: GivenSplit
         carry(tmp_path, given_split(60, 50, 601))
     assert f"remove {place}" in str(caught.value)
     assert place.is_dir()
+
+
+def test_a_loop_that_memory_does_not_hold_is_trained_in_halves(
+    data: GivenSplit, untouched: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = loop_module.run_together
+
+    def with_little_memory(data: Any, members: Any, **how: Any) -> Any:
+        if len(members) > 1:
+            raise MemoryBudgetError("training needs 9 GiB")
+        return real(data, members, **how)
+
+    monkeypatch.setattr(loop_module, "run_together", with_little_memory)
+    said: list[str] = []
+    found = read(carry(tmp_path, data, say=said.append))
+    assert "training needs 9 GiB; half of them at a time, then" in said
+    assert {name: record["test"] for name, record in found.items()} == {
+        name: record["test"] for name, record in untouched.items()
+    }
+    monkeypatch.setattr(loop_module, "run_together", lambda *members, **how: with_little_memory(data, CELLS))
+    with pytest.raises(MemoryBudgetError):
+        carry(tmp_path / "other", data)
 
 
 def test_two_processes_do_not_train_the_same_loop(data: GivenSplit, tmp_path: Path) -> None:
