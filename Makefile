@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long reliability check format bench bench-peers clean
+.PHONY: help setup demo test test-long test-page reliability check format bench bench-peers clean
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,10 @@ test: $(READY)  ## the whole test suite, with every example of README and docs
 
 test-long: $(READY)  ## the same with ten times as many killed runs and damaged files
 	PSPNS_LONG=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-page: $(READY)  ## the pages in a real Chromium, skipped where there is none and none can be installed
+	$(BIN)/python tests/page/get_chromium.py
+	$(BIN)/python -m pytest tests/page -rs
 
 reliability: $(READY)  ## write docs/reliability.md anew, from the tests
 	$(BIN)/python -m pytest --collect-only -q --reliability-page=docs/reliability.md

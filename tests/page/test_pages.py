@@ -18,7 +18,7 @@ PHONE, DESK = 390, 1200
 PAPER = 673
 """Width of A4 between its margins, in CSS pixels."""
 SHRINKS = 1.25
-"""So much wider a page may be: Chromium makes it smaller then, at most to half, and at this it is still easy to read."""
+"""So much wider a page may be: Chromium makes it smaller then, at most to half; at this it is easy to read."""
 
 each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
 
