@@ -5,8 +5,8 @@ Nothing of the engine's training is used here, so that what is measured does not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -137,6 +137,11 @@ def first_order(state: State, triples: Triples, rate: float, weighing: Weighing)
     weights = weighing.users[triples.users]
     promised = weights * torch.sigmoid(-margins(state, triples)) * gradients
     return float(rate * promised.double().mean() / len(triples))
+
+
+def joined(batches: Sequence[Triples]) -> Triples:
+    """All rows, batch after batch."""
+    return Triples(*(torch.cat([getattr(one, side.name) for one in batches]) for side in fields(Triples)))
 
 
 def times(weighing: Weighing, factors: Tensor) -> Weighing:

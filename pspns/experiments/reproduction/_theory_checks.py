@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.records import Records
-from pspns.experiments.reproduction._theory_section import OPTIMISERS, WATCHED, change, line
+from pspns.experiments.reproduction._theory_section import OPTIMISERS, WATCHED, change, line_of
 from pspns.experiments.verdicts import NO_RECORD, Outcome, Verdict, judge
 
 OURS, PLAIN = "psp-ns, mean 1", "observed"
@@ -35,8 +32,7 @@ def margins_widen(records: Records, data_names: Sequence[str], protocol: str) ->
 
 
 def margins_grow_with_weight(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
-    """Whether the margins of inactive users grow in a straight line with their weight, and do not stay behind it by
-    more than its root."""
+    """Whether the margins of inactive users, in the rows of the steps, grow in proportion to their weight."""
     if protocol != "strict":
         return NO_RECORD
     outcomes = []
@@ -44,14 +40,13 @@ def margins_grow_with_weight(records: Records, data_names: Sequence[str], protoc
         record = records.find(f"theory-{data}")
         for optimiser, how in OPTIMISERS.items():
             what = f"{known_data(data).title}, {how}"
-            seeds = [one[optimiser]["train"] for one in record["growth"]] if record else []
-            if record is None or not seeds or not all(seeds):
+            found = line_of(record, optimiser, "own") if record else None
+            if found is None:
                 outcomes.append(Outcome(what, None))
                 continue
-            found, most = line(record["factors"], np.mean(seeds, axis=0).tolist()), record["factors"][-1]
             figures = (
-                f"with {most:g} times the weight {found.last_over_plain:.2f} times the change (R² of a line "
+                f"with {found.last:g} times the weight {found.last_over_plain:.2f} times the change (R² of a line "
                 f"{found.r_squared:.3f})"
             )
-            outcomes.append(Outcome(what, found.is_linear and found.last_over_plain >= math.sqrt(most), figures))
+            outcomes.append(Outcome(what, found.is_in_proportion, figures))
     return judge(outcomes, of="growths of margins with the weight")

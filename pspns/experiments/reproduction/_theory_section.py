@@ -26,6 +26,7 @@ WATCHED = {
     "test": "held-out",
     "test, against the best": "held-out, against the best 20",
     "train": "train",
+    "own": "rows of the steps",
     "true": "true, unseen",
 }
 OPTIMISERS = {"sgd": "SGD", "adam": "Adam"}
@@ -43,8 +44,8 @@ BUILDERS = {
     "agreement": "agreement (nothing injected)",
     "global": "global (proposals alone)",
 }
-LINEAR = 0.99
-"""From this R² on, a growth is called linear."""
+STRAIGHT = 0.99
+"""From this R² on, a growth is called one in a straight line."""
 
 Steps = Sequence[Mapping[str, Any]]
 """One entry for each seed: kind of positives → optimiser → watched pairs → mean and error."""
@@ -75,12 +76,15 @@ class Line:
 
     slope: float
     r_squared: float
+    last: float
+    """The largest factor."""
     last_over_plain: float
-    """The change at the largest factor, in units of that at factor 1."""
+    """The change there, in units of that at factor 1."""
 
     @property
-    def is_linear(self) -> bool:
-        return self.r_squared >= LINEAR and self.slope > 0
+    def is_in_proportion(self) -> bool:
+        """Straight, and mostly by the factor: what other users move lies underneath."""
+        return self.r_squared >= STRAIGHT and self.last_over_plain >= self.last / 2
 
 
 def line(factors: Sequence[float], changes: Sequence[float]) -> Line:
@@ -90,7 +94,7 @@ def line(factors: Sequence[float], changes: Sequence[float]) -> Line:
     left = relative - (slope * np.array(factors) + start)
     spread = ((relative - relative.mean()) ** 2).sum()
     r_squared = 1 - (left**2).sum() / spread if spread > 0 else 0.0
-    return Line(float(slope), float(r_squared), float(relative[-1]))
+    return Line(float(slope), float(r_squared), factors[-1], float(relative[-1]))
 
 
 def section(records: Records, data_names: Sequence[str]) -> Section:
@@ -132,52 +136,58 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
 # Words.
 
 
-def wider_margins(title: str, record: Record) -> list[Outcome]:
+def wider_margins(record: Record) -> list[Outcome]:
     """Proposition 1: is the change by PSP-NS's pairs, with weights of mean 1, above that by observed ones?"""
     found = []
     for optimiser, how in OPTIMISERS.items():
         for watched in ("test", "test, against the best"):
             ours, plain = _compared(record["one_step"], optimiser, watched)
             figures = f"{_micro(ours)} against {_micro(plain)}"
-            found.append(Outcome(f"{title}, {how}, {WATCHED[watched]}", ours.is_above(plain), figures))
+            found.append(Outcome(f"{how}, {WATCHED[watched]}", ours.is_above(plain), figures))
     return found
 
 
-def in_proportion(title: str, record: Record) -> list[Outcome]:
-    """Proposition 2: do the least active users' train margins grow in a straight line with their weights?"""
+def grown_margins(record: Record) -> list[Outcome]:
+    """Proposition 2: do the least active users' own margins grow in proportion to their weights?"""
     found = []
     for optimiser, how in (("sgd", "a step of SGD"), ("adam", f"{record['batches']} steps of Adam")):
-        if fitted := _line_of(record, optimiser, "train"):
+        if fitted := line_of(record, optimiser, "own"):
             figures = (
-                f"{fitted.last_over_plain:.2f} times the change at {record['factors'][-1]:g} times the weight, R² of a "
-                f"straight line {fitted.r_squared:.3f}"
+                f"{fitted.last_over_plain:.2f} times the change at {fitted.last:g} times the weight, R² of a straight "
+                f"line {fitted.r_squared:.3f}"
             )
-            found.append(Outcome(f"{title}, {how}", fitted.is_linear, figures))
+            found.append(Outcome(how, fitted.is_in_proportion, figures))
     return found
 
 
 def _first_words(title: str, record: Record) -> str:
     steps = record["one_step"]
-    outcomes = wider_margins(title, record)
+    outcomes = wider_margins(record)
     mean_weight = statistics.mean(one["psp-ns"]["mean_weight"] for one in steps)
     own = statistics.mean(one["psp-ns"]["sgd"]["own"]["mean"] / one["psp-ns"]["promised_of_own"] for one in steps)
     return (
         f"Proposition 1 on {title}, after {record['steps_before']:,} plain steps. That a step over PSP-NS's pairs, "
         f"with weights of mean 1, widens margins more than one over observed pairs {judge(outcomes).word}. In 10⁻⁶: "
-        f"{'; '.join(map(str, outcomes))}. (As it is, t_u has mean {mean_weight:.2f}: an SGD step is so much longer, "
-        f"whatever the pairs.) A step changes the margins of its own rows by {own:.2f} times the first-order term of "
-        f"the proof, which is {'a lower bound as claimed' if own >= 1 else 'no lower bound here'}."
+        f"{'; '.join(map(str, outcomes))}. (As they are, weights have mean {mean_weight:.2f}, and a step of SGD is as "
+        f"many times as long, whatever the pairs.) A step changes the margins of its own rows by {own:.2f} times the "
+        f"first-order term of the proof, which is {'a lower bound as claimed' if own >= 1 else 'no lower bound here'}."
     )
 
 
 def _second_words(title: str, record: Record) -> str:
-    outcomes = in_proportion(title, record)
+    outcomes = grown_margins(record)
     if not outcomes:
         return f"Proposition 2 on {title}: the least active users have no pairs to watch."
     told = "; ".join(f"{one}, so it {judge([one]).word}" for one in outcomes)
+    others = ", ".join(
+        f"{fitted.last_over_plain:.2f} times with {WATCHED[pairs]} pairs"
+        for pairs in ("train", "test")
+        if (fitted := line_of(record, "sgd", pairs))
+    )
     return (
-        f"Proposition 2 on {title}, by the weights of the least active tenth of users: {told}. The proof has SGD in "
-        "mind; what trains is Adam, which divides a gradient by its own size."
+        f"Proposition 2 on {title}, by the weights of the least active tenth of users, for the rows of the steps "
+        f"themselves: {told}. The proof has SGD in mind; what trains is Adam, which divides a gradient by its own "
+        f"size. Of all their pairs the mean change by SGD is {others}."
     )
 
 
@@ -243,11 +253,16 @@ def _micro(found: Change) -> str:
     return f"{1e6 * found.mean:.1f} ± {1e6 * found.error:.1f}"
 
 
-def _line_of(record: Record, optimiser: str, pairs: str) -> Line | None:
-    seeds = [one[optimiser][pairs] for one in record["growth"]]
-    if not all(seeds):
-        return None
-    return line(record["factors"], np.mean(seeds, axis=0).tolist())
+def line_of(record: Record, optimiser: str, pairs: str) -> Line | None:
+    """Through the changes of the least active users' margins; None where they have no such pairs."""
+    means = _grown(record, optimiser, pairs)
+    return line(record["factors"], means) if means else None
+
+
+def _grown(record: Record, optimiser: str, pairs: str, what: str = "means") -> list[float]:
+    """Change at each factor, or its error, mean over seeds that have such pairs; empty where none has."""
+    seeds = [found for one in record["growth"] if (found := one[optimiser][pairs][what])]
+    return list(np.mean(seeds, axis=0).tolist()) if seeds else []
 
 
 def _mean_of(record: Record, weights: str, optimiser: str, group: str, figure: str) -> float:
@@ -296,8 +311,9 @@ def _step_table(name: str, data: str, record: Record | None) -> Table:
         ),
         rows=tuple(rows),
         note=(
-            "In 10⁻⁶; ± is the standard error over steps, all from the same state. The steps of SGD and Adam differ in "
-            "size. Negatives of watched pairs are random items outside train, or the 20 that the model ranks highest."
+            "In 10⁻⁶; ± is the standard error over steps, all from the same state. Adam's steps are longer: without a "
+            "memory yet, they move what they touch by the learning rate, however small the gradient. Negatives of "
+            "watched pairs are random items outside train, or of the 20 that the model ranks highest."
         ),
     )
 
@@ -306,14 +322,17 @@ def _growth_table(name: str, data: str, record: Record | None) -> Table:
     factors = record["factors"] if record else (0.5, 1.0, 2.0, 4.0, 8.0)
     rows: list[Row] = []
     for optimiser, how in OPTIMISERS.items():
-        for pairs in ("train", "test"):
-            found = _line_of(record, optimiser, pairs) if record else None
+        for pairs in ("own", "train", "test"):
+            fitted = line_of(record, optimiser, pairs) if record else None
             cells: list[TableCell] = [None] * (len(factors) + 2)
-            if record and found:
-                means = np.mean([one[optimiser][pairs] for one in record["growth"]], axis=0)
+            if record and fitted:
+                means, errors = (_grown(record, optimiser, pairs, what) for what in ("means", "errors"))
                 plain = means[list(factors).index(1.0)]
-                cells = [Number(float(mean / plain), record=name) for mean in means]
-                cells += [Number(found.slope, record=name), Number(found.r_squared, digits=4, record=name)]
+                cells = [
+                    Number(mean / plain, spread=abs(error / plain) if error else None, record=name)
+                    for mean, error in zip(means, errors, strict=True)
+                ]
+                cells += [Number(fitted.slope, record=name), Number(fitted.r_squared, digits=4, record=name)]
             rows.append(((how, WATCHED[pairs]), tuple(cells)))
     return Table(
         name=f"{name}-growth",
@@ -322,9 +341,9 @@ def _growth_table(name: str, data: str, record: Record | None) -> Table:
         columns=(*(f"× {factor:g}" for factor in factors), "slope", "R² of a straight line"),
         rows=tuple(rows),
         note=(
-            "In units of the change at factor 1. SGD: single steps from the same state. Adam: a run of as many steps, "
-            "since its first ones have no scale yet. In proportion would be 0.5, 1, 2, 4, 8; what other users move "
-            "lies underneath, whatever the factor."
+            "In units of the change at factor 1; in proportion would be 0.5, 1, 2, 4, 8. ± is the standard error of "
+            "the difference from factor 1 over steps. *Rows of the steps*: the pairs that were stepped over, with "
+            "their negatives. SGD: single steps from the same state. Adam: a run of as many steps."
         ),
     )
 
@@ -388,13 +407,12 @@ def _growth_plot(name: str, title: str, record: Record) -> Plot:
     factors = tuple(record["factors"])
     series = [Series("in proportion", factors, factors)]
     for optimiser, how in OPTIMISERS.items():
-        seeds = [one[optimiser]["train"] for one in record["growth"]]
-        if all(seeds):
-            means = np.mean(seeds, axis=0)
-            series.append(Series(how, factors, tuple((means / means[factors.index(1.0)]).tolist())))
+        if means := _grown(record, optimiser, "own"):
+            plain = means[factors.index(1.0)]
+            series.append(Series(how, factors, tuple(mean / plain for mean in means)))
     return Plot(
         name=f"{name}-growth",
-        caption=f"{title}: change of the least active users' train margins by the factor of their weights",
+        caption=f"{title}: change of the least active users' margins, in the rows of the steps, by their weights",
         x="factor of the weights",
         y="change, in units of that at factor 1",
         series=tuple(series),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pspns.components import find_part
-from pspns.data.interactions import Ints
+from pspns.data.interactions import Floats, Ints
 from pspns.data.planted import PlantedWorld
 from pspns.data.split import Pairs, Split
 from pspns.evaluation.groups import least_active
@@ -30,6 +30,7 @@ from pspns.experiments.reproduction._margins import (
     Triples,
     Weighing,
     first_order,
+    joined,
     mean_change,
     times,
     walk,
@@ -242,25 +243,39 @@ def _against_the_best(lab: Lab, state: State, pairs: Pairs, seed: int) -> Triple
 
 def growth(
     lab: Lab, state: State, watched: Mapping[str, Triples], inactive: Ints, seed: int
-) -> dict[str, dict[str, list[float]]]:
-    """Optimiser → watched pairs of the least active users → change for each factor of those users' weights."""
+) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """Optimiser → watched pairs of the least active users → change for each factor of those users' weights.
+
+    Own pairs are the rows of the steps themselves, of which the proof speaks. Errors are those of the difference from
+    the change at factor 1; there are none of a single walk.
+    """
     batches = lab.batches("psp", lab.n_batches, seed)
     group = {name: of_users(watched[name], inactive) for name in ("train", "test")}
-    found: dict[str, dict[str, list[float]]] = {}
+    found: dict[str, dict[str, dict[str, list[float]]]] = {}
     for optimiser in OPTIMISERS:
         # SGD as the proposition has it, each step from the same state. Adam needs steps to find its scale.
         walks = [[batch] for batch in batches] if optimiser == "sgd" else [batches]
-        found[optimiser] = {name: [] for name in group}
-        for factor in FACTORS:
+        changes = {name: np.full((len(FACTORS), len(walks)), np.nan) for name in ("own", *group)}
+        for row, factor in enumerate(FACTORS):
             factors = torch.ones_like(lab.weights)
             factors[torch.from_numpy(inactive)] = factor
             weighing = times(lab.weighing(lab.weights), factors)
-            ends = [walk(state, steps, optimiser, lab.rate(optimiser), weighing) for steps in walks]
-            for name, triples in group.items():
-                if len(triples):
-                    changes = [mean_change(state, end, triples) for end in ends]
-                    found[optimiser][name].append(float(np.mean(changes)))
+            for column, steps in enumerate(walks):
+                end = walk(state, steps, optimiser, lab.rate(optimiser), weighing)
+                for name, triples in {"own": of_users(joined(steps), inactive), **group}.items():
+                    if len(triples):
+                        changes[name][row, column] = mean_change(state, end, triples)
+        found[optimiser] = {name: _by_factor(values) for name, values in changes.items()}
     return found
+
+
+def _by_factor(changes: Floats) -> dict[str, list[float]]:
+    """Means over walks that had such pairs; empty where none had."""
+    known = changes[:, ~np.isnan(changes[0])]
+    if known.shape[1] == 0:
+        return {"means": [], "errors": []}
+    apart = known - known[FACTORS.index(1.0)]
+    return {"means": known.mean(1).tolist(), "errors": (apart.std(1) / known.shape[1] ** 0.5).tolist()}
 
 
 def of_users(triples: Triples, users: Ints) -> Triples:

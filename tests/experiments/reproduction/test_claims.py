@@ -253,7 +253,7 @@ def put_theory(records, *, ours, by_sgd, by_adam):
         kind: {"sgd": changes(mean), "adam": changes(2e-6)}
         for kind, mean in (("psp-ns, mean 1", ours), ("observed", 2e-6))
     }
-    growth = {"sgd": {"train": by_sgd}, "adam": {"train": by_adam}}
+    growth = {"sgd": {"own": {"means": by_sgd}}, "adam": {"own": {"means": by_adam}}}
     records.write("theory-ml-1m", {"one_step": [steps, steps], "growth": [growth], "factors": [0.5, 1.0, 2.0, 4.0]})
 
 

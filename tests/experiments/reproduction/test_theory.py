@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pytest
@@ -241,10 +240,41 @@ def test_weights_of_mean_1_change_the_steps_of_sgd_by_their_factor(record):
 
 def test_margins_grow_with_the_weight_under_sgd_and_not_under_adam(record):
     assert record["factors"] == [0.5, 1.0, 2.0, 4.0, 8.0]
-    by_sgd, by_adam = (words_of_theory._line_of(record, optimiser, "train") for optimiser in ("sgd", "adam"))
-    assert by_sgd.is_linear
+    by_sgd, by_adam = (words_of_theory.line_of(record, optimiser, "own") for optimiser in ("sgd", "adam"))
+    assert by_sgd.is_in_proportion
     assert by_sgd.last_over_plain == pytest.approx(8, rel=0.2)
     assert by_adam.last_over_plain < 2
+    for one in record["growth"]:
+        assert one["sgd"]["train"]["errors"][1] == 0
+        assert one["sgd"]["train"]["errors"][4] > one["sgd"]["train"]["errors"][2] > 0
+        assert one["adam"]["train"]["errors"] == [0] * 5
+
+
+def test_growth_is_watched_in_the_steps_own_rows_of_the_group_alone(lab, monkeypatch):
+    seen = []
+
+    def noted(before, after, triples):
+        seen.append(triples.users.tolist())
+        return 1.0
+
+    monkeypatch.setattr(theory, "mean_change", noted)
+    inactive = np.array([3, 5, 8])
+    found = theory.growth(lab, lab.states[0], theory.watch_pairs(lab, lab.states[0], 0), inactive, 0)
+    assert {user for users in seen for user in users} == {3, 5, 8}
+    batches = lab.batches("psp", lab.n_batches, 0)
+    own = [[user for user in batch.users.tolist() if user in (3, 5, 8)] for batch in batches]
+    assert [users for users in own if users] == [users for users in seen if users in own][: sum(map(bool, own))]
+    assert [user for users in own for user in users] in seen  # Adam walks over all of them
+    assert found["sgd"]["own"] == {"means": [1.0] * 5, "errors": [0.0] * 5}
+
+
+def test_walks_without_rows_of_the_group_do_not_count():
+    changes = np.array([[np.nan, 1.0, 2.0], [np.nan, 2.0, 4.0], *[[np.nan, 3.0, 3.0]] * 3])
+    found = theory._by_factor(changes)
+    assert found["means"] == [1.5, 3.0, 3.0, 3.0, 3.0]
+    # From factor 1: −1 and −2, deviation 0.5, over √2.
+    assert found["errors"][:2] == [pytest.approx(0.5 / 2**0.5), 0.0]
+    assert theory._by_factor(np.full((5, 2), np.nan)) == {"means": [], "errors": []}
 
 
 def test_the_record_has_every_control_and_where_it_came_from(record, truth):
@@ -266,10 +296,11 @@ def test_a_straight_line_is_known_by_its_fit():
     found = words_of_theory.line(factors, [3 + 2 * factor for factor in factors])
     assert (found.slope, found.r_squared) == (pytest.approx(2 / 5), pytest.approx(1))
     assert found.last_over_plain == pytest.approx(19 / 5)
-    assert found.is_linear
-    assert not words_of_theory.line(factors, [math.log(1 + factor) for factor in factors]).is_linear
-    assert not words_of_theory.line(factors, [3 - 0.1 * factor for factor in factors]).is_linear
-    assert not words_of_theory.line(factors, [3.0] * 5).is_linear
+    assert not found.is_in_proportion  # straight, but by too little
+    assert words_of_theory.line(factors, [0.5 + 2 * factor for factor in factors]).is_in_proportion
+    assert not words_of_theory.line(factors, [factor**1.5 for factor in factors]).is_in_proportion
+    assert not words_of_theory.line(factors, [3 - 0.1 * factor for factor in factors]).is_in_proportion
+    assert not words_of_theory.line(factors, [3.0] * 5).is_in_proportion
 
 
 def made(ours, plain, *, sgd=(0.5, 1, 2, 4, 8), adam=(1, 1, 1, 1, 1), l2=1.0, items=3.0):
@@ -293,7 +324,12 @@ def made(ours, plain, *, sgd=(0.5, 1, 2, 4, 8), adam=(1, 1, 1, 1, 1), l2=1.0, it
         "steps_of_controls": 9,
         "factors": [0.5, 1.0, 2.0, 4.0, 8.0],
         "one_step": [{kind: step(mean) for kind, mean in kinds.items()}],
-        "growth": [{"sgd": {"train": list(sgd), "test": list(sgd)}, "adam": {"train": list(adam), "test": list(adam)}}],
+        "growth": [
+            {
+                optimiser: {pairs: {"means": list(means), "errors": [0.0] * 5} for pairs in ("own", "train", "test")}
+                for optimiser, means in (("sgd", sgd), ("adam", adam))
+            }
+        ],
         "controls": [{name: end(train) for name, train in ends.items()}],
     }
 
@@ -306,9 +342,9 @@ def test_words_say_whether_the_propositions_hold(tmp_path):
 
     first, second, control = words(ours=3e-6, plain=2e-6)
     assert "widens margins more than one over observed pairs holds." in first
-    assert "toy, SGD, held-out: 3.0 ± 0.1 against 2.0 ± 0.1" in first
+    assert "SGD, held-out: 3.0 ± 0.1 against 2.0 ± 0.1" in first
     assert "3.00 times the first-order term" in first
-    assert "so it holds; toy, 7 steps of Adam: 1.00 times the change at 8 times the weight" in second
+    assert "so it holds; 7 steps of Adam: 1.00 times the change at 8 times the weight" in second
     assert second.count("so it does not hold") == 1
     assert "t_u acts through the items' vectors" in control
     first, second, control = words(ours=2.1e-6, plain=2e-6, sgd=(1, 1, 1.1, 1, 1), l2=3.0, items=1.0)
