@@ -8,12 +8,20 @@ from collections.abc import Iterator
 
 _MARKED = re.compile(r"`(?P<code>[^`]+)`|\*\*(?P<strong>[^*]+)\*\*|(?<![\w*])\*(?P<em>[^\s*][^*]*)\*(?![\w*])")
 
+_GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "η": "eta", "θ": "theta", "κ": "kappa",
+    "λ": "lambda", "μ": "mu", "π": "pi", "ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "varphi", "χ": "chi", "ψ": "psi",
+    "ω": "omega", "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
+}  # fmt: skip
 # What TeX takes for a command, and what its usual fonts show as something else or not at all.
 _LATEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{sign: f"${sign}$" for sign in "<>|"},
     "±": r"$\pm$", "×": r"$\times$", "√": r"$\surd$", "·": r"$\cdot$", "−": "$-$", "–": "--", "…": r"\ldots{}",
+    **{sign: f"$^{{{digit}}}$" for sign, digit in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-", strict=True)},
+    **{sign: f"$_{{{digit}}}$" for sign, digit in zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)},
+    **{letter: rf"$\{name}$" for letter, name in _GREEK.items()}, "‖": r"$\|$", "∇": r"$\nabla$",
     "≤": r"$\leq$", "≥": r"$\geq$", "→": r"$\to$", "✓": "yes", "✗": "no", "\u00a0": "~", "\u202f": r"\,",
 }  # fmt: skip
 _LATEX_MARKS = {"code": "texttt", "strong": "textbf", "em": "emph"}

@@ -48,7 +48,7 @@ def real_records(folder: Path) -> Made:
     world = plant("clustered", n_users=150, n_items=120, rng=rng, mean_preferences=20).interactions
     records = Records(folder / "cells")
     experiment = find_experiment("overall")
-    terms = Terms(max_steps=20, patience=2, seeds=2, device="cpu", changes=QUICK)
+    terms = Terms(max_steps=20, patience=2, seeds=2, trials=2, device="cpu", changes=QUICK)
     carry_out({"planted-clustered": [experiment]}, records, terms, lambda name: world)
     section = experiment.section(records, ["planted-clustered"])
     headline = Section("headline", "In short", ("A small world.",), plots=(samples.BANDS,))

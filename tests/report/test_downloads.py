@@ -115,6 +115,7 @@ def test_latex_of_numbers():
         ("50 % of_{x} & $y$", r"50 \% of\_\{x\} \& \$y\$"),
         ("a\\b ~ ^ #", r"a\textbackslash{}b \textasciitilde{} \textasciicircum{} \#"),
         ("1 < 2 > 0 | `a_b` × √ ≥ – …", r"1 $<$ 2 $>$ 0 $|$ \texttt{a\_b} $\times$ $\surd$ $\geq$ -- \ldots{}"),
+        ("in 10⁻⁶, ‖λ₁‖² − Σ", r"in 10$^{-}$$^{6}$, $\|$$\lambda$$_{1}$$\|$$^{2}$ $-$ $\Sigma$"),
         ("*so* and **so**", r"\emph{so} and \textbf{so}"),
     ],
 )
