@@ -11,7 +11,7 @@ from pspns.components import find_part, part_names
 from pspns.data.formats._text import bare_name
 from pspns.data.load import data_folder, find_in_data_folder, load
 from pspns.data.split import GivenSplit
-from pspns.errors import SettingsError, StoppedError
+from pspns.errors import SettingsError
 from pspns.evaluation.protocol import PUBLISHED
 from pspns.experiments.carrying_out import carry_out, what_is_due
 from pspns.experiments.cells import Terms
@@ -27,6 +27,7 @@ from pspns.experiments.request import (
     is_quick_look,
     noted,
     sections_of,
+    stopped,
 )
 from pspns.experiments.sections import Section, TableCell
 from pspns.report.reproduction import write_reproduction
@@ -112,11 +113,7 @@ def _run(
                     say=say,
                 )
         except KeyboardInterrupt as error:
-            told = StoppedError(
-                f"stopped before the end; what was found is kept in {out}: give the same command to go on"
-            )
-            told.exit_code = interruption.exit_code
-            raise told from error
+            raise stopped(out, interruption.exit_code) from error
 
 
 def _place(source: str) -> str:

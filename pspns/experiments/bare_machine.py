@@ -13,14 +13,14 @@ from pathlib import Path
 
 from pspns.cli.interruption import Interruption  # which needs nothing of the kind
 from pspns.data.arrays import read_arrays
-from pspns.errors import SettingsError, StoppedError
+from pspns.errors import SettingsError
 from pspns.experiments.carrying_out import carry_out, check_only, tuned_name, what_is_due
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.loops import loops
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import experiment_names
-from pspns.experiments.request import CELLS, UNFINISHED, asked_experiments, by_data, terms_of
+from pspns.experiments.request import CELLS, UNFINISHED, asked_experiments, by_data, stopped, terms_of
 from pspns.experiments.trials import Trials, trial_terms
 from pspns.training.stopping import Evaluation
 
@@ -59,11 +59,7 @@ def run(words: Sequence[str]) -> None:
                 say=_say,
             )
         except KeyboardInterrupt as error:
-            told = StoppedError(
-                f"stopped before the end; what was found is kept in {options.out}: give the same command to go on"
-            )
-            told.exit_code = interruption.exit_code
-            raise told from error
+            raise stopped(options.out, interruption.exit_code) from error
     _say(f"the records are in {records.folder}; pspns experiment … --out {options.out} --only-report shows them")
 
 

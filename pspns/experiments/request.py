@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from pspns.errors import SettingsError
+from pspns.errors import SettingsError, StoppedError
 from pspns.experiments.cells import Terms
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.records import Records
@@ -78,3 +79,14 @@ def terms_of(*, quick: bool = False, **given: Any) -> Terms:
             raise SettingsError(f"--{name.replace('_', '-')} must be at least 1, got {given[name]}")
     said = {name: value for name, value in given.items() if value is not None}
     return dataclasses.replace(QUICK if quick else Terms(), **said)
+
+
+def stopped(out: Path, exit_code: int) -> StoppedError:
+    """What to say when the user ends it."""
+    found = any(path.is_file() for folder in (CELLS, UNFINISHED) for path in (out / folder).rglob("*"))
+    kept = (
+        f"what was found is kept in {out}: give the same command to go on" if found else f"nothing was written to {out}"
+    )
+    told = StoppedError(f"stopped before the end; {kept}")
+    told.exit_code = exit_code
+    return told

@@ -173,6 +173,16 @@ class TestRunning:
         assert records_in(out) == records_in(tmp_path / "whole")
         assert not (out / "unfinished").exists()
 
+    def test_stopped_before_anything_was_found(
+        self, command: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("pspns.cli.experiment.load", lambda source: signal.raise_signal(signal.SIGINT))
+        done = command(*tiny(small, tmp_path / "out"))
+        assert done.code == 130
+        nothing = f"pspns: error: stopped before the end; nothing was written to {tmp_path / 'out'}"
+        assert done.err.splitlines()[-1] == nothing
+        assert not (tmp_path / "out").exists()
+
 
 class TestRefusals:
     @pytest.mark.parametrize(
