@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from pspns.evaluation.protocol import PUBLISHED
 from pspns.experiments.sections import Number, Plot, Table, TableCell
 from pspns.report.figures import figure, interval, lettered, spread
 from pspns.report.marks import as_latex, plain
@@ -75,7 +76,10 @@ def table_as_latex(table: Table, warning: str = "") -> str:
     ]
     note = " ".join(
         [
-            *filter(None, [as_latex(table.note), as_latex(f"{sentence(warning)}.") if warning else ""]),
+            *filter(
+                None,
+                [as_latex(table.note), as_latex(f"Figures under `{PUBLISHED.name}`: {warning}.") if warning else ""],
+            ),
             *(f"{_raised(letter)} {as_latex(words)}" for words, letter in footnotes.items()),
         ]
     )
@@ -83,6 +87,7 @@ def table_as_latex(table: Table, warning: str = "") -> str:
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
+        r"\small\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{as_latex(table.caption)}}}",
         rf"\label{{tab:{file_name(table.name)}}}",
         rf"\begin{{tabular}}{{{layout}}}",
@@ -114,10 +119,6 @@ def file_name(name: str) -> str:
     'overall-my-data-set.csv'
     """
     return re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.") or "unnamed"
-
-
-def sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _bare(cell: TableCell) -> str:

@@ -66,7 +66,7 @@ def test_a_table_without_rows_has_its_heads():
 def test_the_warning_goes_with_every_row_of_a_file():
     for text in (table_as_csv(samples.ALL_KINDS, "beware"), plot_as_csv(samples.BANDS, "beware")):
         assert {row["warning"] for row in read(text)} == {"beware"}
-    assert "Beware." in table_as_latex(samples.ALL_KINDS, "beware")
+    assert r"Figures under \texttt{published}: beware." in table_as_latex(samples.ALL_KINDS, "beware")
     assert "warning" not in table_as_csv(samples.ALL_KINDS)
 
 
