@@ -180,15 +180,22 @@ def _second_words(title: str, record: Record) -> str:
         return f"Proposition 2 on {title}: the least active users have no pairs to watch."
     told = "; ".join(f"{one}, so it {judge([one]).word}" for one in outcomes)
     others = ", ".join(
-        f"{fitted.last_over_plain:.2f} times with {WATCHED[pairs]} pairs"
+        f"{_last_over_plain(record, pairs)} times as large for {WATCHED[pairs]} pairs"
         for pairs in ("train", "test")
-        if (fitted := line_of(record, "sgd", pairs))
+        if line_of(record, "sgd", pairs)
     )
     return (
         f"Proposition 2 on {title}, by the weights of the least active tenth of users, for the rows of the steps "
         f"themselves: {told}. The proof has SGD in mind; what trains is Adam, which divides a gradient by its own "
-        f"size. Of all their pairs the mean change by SGD is {others}."
+        f"size. Over all their pairs, stepped over or not, the mean change by SGD is {others}."
     )
+
+
+def _last_over_plain(record: Record, pairs: str) -> str:
+    """The change by SGD at the largest factor, in units of that at factor 1, with its error."""
+    means, errors = (_grown(record, "sgd", pairs, what) for what in ("means", "errors"))
+    plain = means[list(record["factors"]).index(1.0)]
+    return f"{means[-1] / plain:.2f} ± {abs(errors[-1] / plain):.2f}"
 
 
 def _compared(steps: Steps, optimiser: str, watched: str) -> tuple[Change, Change]:

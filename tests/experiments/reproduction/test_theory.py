@@ -346,6 +346,7 @@ def test_words_say_whether_the_propositions_hold(tmp_path):
     assert "3.00 times the first-order term" in first
     assert "so it holds; 7 steps of Adam: 1.00 times the change at 8 times the weight" in second
     assert second.count("so it does not hold") == 1
+    assert "8.00 ± 0.00 times as large for train pairs" in second
     assert "t_u acts through the items' vectors" in control
     first, second, control = words(ours=2.1e-6, plain=2e-6, sgd=(1, 1, 1.1, 1, 1), l2=3.0, items=1.0)
     # Above, but by less than two errors.
