@@ -38,6 +38,8 @@ def from_frame(
         used = frame.select(names[place] for place in chosen.used).collect()
     else:
         used = pl.DataFrame([_column(frame, place, source, names).alias(str(place)) for place in chosen.used])
+    if used.is_empty():  # before types are looked at: pandas gives columns of nothing the type of floats
+        raise DataError(f"{source}: there are no rows; expected at least one interaction")
     return to_interactions(
         Table.from_columns(source, chosen, lambda: iter([used]), row_number, time_format), min_rating
     )

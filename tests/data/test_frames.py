@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from pspns.data import interactions
 from pspns.data.frames import from_frame, is_frame
-from pspns.data.series import join_ids, number_ids
 from pspns.errors import DataError
 
 
@@ -138,17 +137,11 @@ def test_an_empty_frame_is_an_error(make):
     )
 )
 def test_numbering_agrees_with_the_one_in_plain_python(texts):
-    ids, places = number_ids(pl.Series(texts))
+    found = from_frame(pl.DataFrame({"user": texts, "item": range(len(texts))}))
     expected_ids, expected_places = interactions.number_ids(texts, "user")
-    assert ids.tolist() == expected_ids.tolist()
-    assert ids.dtype == expected_ids.dtype
-    assert places.tolist() == expected_places.tolist()
-
-
-def test_joined_ids_are_numbers_only_if_all_are():
-    numbers, texts = pl.Series([1, 2]), pl.Series(["3", "x"])
-    assert join_ids([numbers, numbers]).to_list() == [1, 2, 1, 2]
-    assert join_ids([numbers, texts]).to_list() == ["1", "2", "3", "x"]
+    assert found.user_ids.tolist() == expected_ids.tolist()
+    assert found.user_ids.dtype == expected_ids.dtype
+    assert found.users[np.argsort(found.items)].tolist() == expected_places.tolist()
 
 
 def test_what_is_a_frame(make):

@@ -219,7 +219,8 @@ def _faster_words(ours: dict[str, _Cost]) -> tuple[str, ...]:
         return ()
     told = ", ".join(f"{factor:,.3g} on {known_data(data).title}" for data, factor in times.items())
     return (
-        f"Times faster than printed: {told}. Machines and ranks differ (and data, where the table says so): this is no comparison of code.",
+        f"Times faster than printed: {told}. Machines and ranks differ, and data where the table says so: this is no "
+        "comparison of code.",
     )
 
 
