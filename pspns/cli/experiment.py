@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pspns.cli.interruption import Interruption
@@ -29,7 +29,7 @@ from pspns.experiments.request import (
     sections_of,
     stopped,
 )
-from pspns.experiments.sections import Section, TableCell
+from pspns.experiments.sections import Number, Section, Table, TableCell
 from pspns.report.reproduction import write_reproduction
 
 PAGE = "reproduction.html"
@@ -166,11 +166,17 @@ def _show_first_table(section: Section) -> None:
         f"{section.title}: {table.caption}",
         [*table.heads, *table.columns],
         [[*heads, *map(_text, cells)] for heads, cells in table.rows],
-        text_columns=len(table.heads),
+        text_columns={*range(len(table.heads)), *_columns_of_words(table)},
     )
     if len(section.tables) > 1:
         n_more = len(section.tables) - 1
         tell(f"{n_more} more {'table' if n_more == 1 else 'tables'} of it on the page.")
+
+
+def _columns_of_words(table: Table) -> Iterator[int]:
+    for place in range(len(table.columns)):
+        if not any(isinstance(cells[place], Number) for _, cells in table.rows):
+            yield len(table.heads) + place
 
 
 def _text(cell: TableCell) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -59,11 +59,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int = 1) -> None:
-    """A table; the first `text_columns` are words, the others figures."""
+def show_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, text_columns: int | Collection[int] = 1
+) -> None:
+    """A table; the first `text_columns`, or those at these places, are words, the others figures."""
+    are_words = range(text_columns) if isinstance(text_columns, int) else text_columns
     table = RichTable(title=Text(printable(title)), title_justify="left", title_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(Text(printable(column)), justify="left" if number < text_columns else "right", overflow="fold")
+        table.add_column(Text(printable(column)), justify="left" if number in are_words else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     results.print(table)
