@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pspns.errors import DivergedError, unknown_name
+from pspns.errors import DivergedError, SettingsError, unknown_name
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data, Experiment, Job
 from pspns.experiments.loops import Telling, forget_what_was_finished, loops, trained
@@ -70,7 +70,7 @@ def carry_out(
         _train(due.cells, data, records, terms, telling)
         for job in due.jobs:
             say(f"{name}, {job.name}")
-            records.write(job.name, job.measure(data, terms, say))
+            records.write(job.name, {**job.measure(data, terms, say), "terms": terms.of_job()})
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")})
 
@@ -125,7 +125,7 @@ def what_is_due(
         trials=[unit for unit in asked_units if not unit.is_done(records, terms, keep=keep)],
         cells=[cell for cell in asked_cells if not _is_done(cell, records, terms, keep=keep)],
         after_trials=after_trials,
-        jobs=[job for job in asked_jobs if not records.has(job.name)],
+        jobs=[job for job in asked_jobs if not _is_measured(job, records, terms, keep=keep)],
         n_records=len(asked_units) + len(asked_cells) + len(after_trials) + len(asked_jobs),
     )
 
@@ -162,6 +162,16 @@ def _is_done(cell: Cell, records: Records, terms: Terms, *, keep: bool) -> bool:
     record = records.find(cell.name)
     if record and not keep:
         check_same(records.folder / f"{cell.name}.json", cell.settings(terms, cell.data), record["settings"])
+    return record is not None
+
+
+def _is_measured(job: Job, records: Records, terms: Terms, *, keep: bool) -> bool:
+    record = records.find(job.name)
+    if record and not keep and record["terms"] != terms.of_job():
+        raise SettingsError(
+            f"{records.folder / job.name}.json was made on the terms {record['terms']}, and now {terms.of_job()} are "
+            "asked for; ask for the same, say --keep to take it as it is, or give another --out"
+        )
     return record is not None
 
 

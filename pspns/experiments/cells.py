@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,12 @@ class Terms:
             "training": {"max_steps": self.max_steps, "patience": self.patience, "precision": self.precision},
             "run": {"seeds": tuple(range(n_seeds)), "device": self.device},
         }
+
+    def of_job(self) -> dict[str, Any]:
+        """What a measurement may depend on, as JSON has it; where it runs stands in its record anyway."""
+        changes = [[key, value] for key, value in self.changes]
+        found: dict[str, Any] = json.loads(json.dumps({**vars(self), "changes": changes}))
+        return {key: value for key, value in found.items() if key not in ("device", "trials")}
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,17 @@ def test_what_experiments_share_is_run_once(carried_out, monkeypatch):
     assert (trained[2:], len(measured)) == ([1], 1)
 
 
+def test_a_measurement_on_other_terms_is_refused_unless_any_will_do(carried_out):
+    job = Job("measured-planted", "planted", lambda data, terms, say: {"steps": terms.max_steps})
+    carried_out(experiment(jobs=[job]))
+    other = Terms(**{**vars(TERMS), "max_steps": TERMS.max_steps + 1})
+    with pytest.raises(SettingsError, match=rf"measured-planted\.json was made on .*'max_steps': {TERMS.max_steps},.*"):
+        carried_out(experiment(jobs=[job]), terms=other)
+    records, read = carried_out(experiment(jobs=[job]), terms=other, keep=True)
+    assert (records.find("measured-planted")["steps"], read) == (TERMS.max_steps, [])
+    carried_out(experiment(jobs=[job]), terms=Terms(**{**vars(TERMS), "trials": 9}))
+
+
 @pytest.mark.parametrize(
     ("terms", "section"),
     [
