@@ -17,6 +17,7 @@ from pspns.experiments.carrying_out import carry_out, what_is_due
 from pspns.experiments.cells import Terms
 from pspns.experiments.experiment import Data, Experiment
 from pspns.experiments.headline import headline
+from pspns.experiments.paper_figures import figure_by_figure
 from pspns.experiments.records import Records
 from pspns.experiments.request import (
     CELLS,
@@ -153,6 +154,7 @@ def _show(
     if is_quick_look(records):
         warn(QUICK_WORDS)
     page = out / PAGE
+    sections.append(figure_by_figure(records, list(wanted)))
     write_reproduction(sections, noted(headline(records, list(wanted)), records), records.folder, page)
     tell(f"All of it, with plots and the records behind every figure: {page}")
 

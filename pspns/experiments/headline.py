@@ -10,7 +10,7 @@ from pspns.experiments import published
 from pspns.experiments._cells import MODELS
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
-from pspns.experiments.paper_figures import Figure, figures_table, paper_figures, same_as_paper
+from pspns.experiments.paper_figures import Figure, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
 from pspns.experiments.reproduction import mf, overall
 from pspns.experiments.reproduction._beside import FAR, against, differences
@@ -63,10 +63,6 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
         for model, experiment in (("lightgcn", overall.EXPERIMENT), ("mf", mf.EXPERIMENT))
         for data in run_on(experiment, data_names)
     ]
-    far = sorted((one for one in figures if one.is_far), key=lambda one: -abs(one.percent or 0.0))
-    far_table = figures_table(
-        "beyond", f"Printed figures from which ours are more than {FAR:g} % away", far, with_tried=True
-    )
     return Section(
         name="headline",
         title="What comes of the paper",
@@ -77,7 +73,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             mask_words(asked, data_names),
             *(instead_words(places, method) for method in INSTEAD),
         ),
-        tables=(_places_table(places), *([far_table] if far else [])),
+        tables=(_places_table(places),),
         is_shaped_by_test=True,
         missing=tuple(asked.missing),
     )

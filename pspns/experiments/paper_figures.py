@@ -16,7 +16,7 @@ from pspns.experiments.methods import method_words
 from pspns.experiments.records import Records, relative
 from pspns.experiments.reproduction._beside import FAR, distance, words
 from pspns.experiments.reproduction._comparisons import USERS, cell_of, figure, see_alike
-from pspns.experiments.sections import Number, Table
+from pspns.experiments.sections import Number, Section, Table
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,28 @@ def paper_figures(records: Records, data_names: Sequence[str]) -> list[Figure]:
             record = seen.name if seen and ours is not None else ""
             found[key] = Figure(data, table.model, cell.method, metric, users, printed, ours, record)
     return list(found.values())
+
+
+def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
+    """Those that are far from what is printed, with what was tried, and all of them."""
+    asked = records.since()
+    figures = paper_figures(asked, data_names)
+    seen = [one for one in figures if one.ours is not None]
+    far = sorted((one for one in seen if one.is_far), key=lambda one: -abs(one.percent or 0.0))
+    caption = f"Printed figures from which ours are more than {FAR:g} % away"
+    tables = [figures_table("beyond", caption, far, with_tried=True)] if far else []
+    return Section(
+        name="figures",
+        title="Figure by figure",
+        words=(
+            f"The paper prints {len(figures)} figures of data sets that we have as it had them. {len(seen)} of them "
+            f"have a record under `published`; {len(seen) - len(far)} of these are within {FAR:g} % of what is "
+            "printed. Nothing was chosen by how close it comes.",
+        ),
+        tables=(*tables, *([figures_table("figures", "All that have a record", seen)] if seen else [])),
+        is_shaped_by_test=True,
+        missing=tuple(asked.missing),
+    )
 
 
 def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tried: bool = False) -> Table:

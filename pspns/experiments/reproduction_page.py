@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pspns.experiments.headline import headline
-from pspns.experiments.markdown import escaped, row_line, section_lines, table_lines, wrapped
-from pspns.experiments.paper_figures import Figure, figures_table, paper_figures
+from pspns.experiments.markdown import escaped, row_line, section_lines, wrapped
+from pspns.experiments.paper_figures import figure_by_figure
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import experiment_names, find_experiment
-from pspns.experiments.reproduction._beside import FAR
 from pspns.experiments.sections import Section
 
 INTRODUCTION = (
@@ -41,26 +40,10 @@ def page(records_folder: Path, folder: str) -> str:
             *(line for words in INTRODUCTION for line in (wrapped(words.format(folder=folder)), "")),
             *section_lines(headline(records, data_names), folder),
             *(line for section in sections.values() for line in section_lines(section, folder)),
-            *_figure_by_figure(paper_figures(records, data_names), folder),
+            *section_lines(figure_by_figure(records, data_names), folder),
             *_missing(sections),
         ]
     )
-
-
-def _figure_by_figure(figures: Sequence[Figure], folder: str) -> Iterator[str]:
-    yield from ("## Figure by figure", "")
-    seen = [one for one in figures if one.ours is not None]
-    n_far = sum(one.is_far for one in seen)
-    yield from (
-        wrapped(
-            f"The paper prints {len(figures)} figures of data sets that we have as it had them. {len(seen)} of them "
-            f"have a record under `published`; {len(seen) - n_far} of these are within {FAR:g} % of what is printed. "
-            "Those that are not stand at the beginning, with what was tried."
-        ),
-        "",
-    )
-    if seen:
-        yield from table_lines(figures_table("figures", "All that have a record", seen), folder)
 
 
 def _missing(sections: Mapping[str, Section]) -> Iterator[str]:

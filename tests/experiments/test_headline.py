@@ -5,7 +5,7 @@ import pytest
 from handmade_records import figures, put
 
 from pspns.experiments.headline import comes_back_words, headline
-from pspns.experiments.paper_figures import paper_figures
+from pspns.experiments.paper_figures import figure_by_figure, paper_figures
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction._masks import SPARED, TRAIN
 from pspns.experiments.sections import Number
@@ -100,7 +100,7 @@ def test_what_comes_back(records):
         "Under `published` we have 3 of the paper's 230 figures for MovieLens-1M and Epinions. 1 of "
     )
     assert "is within 10 % of what is printed; the furthest away is DNS on MovieLens-1M, +124.2 %." in told
-    tables = {table.name: table for table in headline(records, DATA).tables}
+    tables = {table.name: table for table in figure_by_figure(records, DATA).tables}
     assert [heads[3] for heads, _ in tables["beyond"].rows] == ["Precision@20", "Recall@30"]
 
 
@@ -109,7 +109,7 @@ def test_all_or_none_come_back(records):
     exact = {one.metric: one.printed / 100 for one in printed}
     put(records, "dns", exact)
     assert "All of them are within 10 %" in comes_back_words(paper_figures(records, ["ml-1m"]), ["ml-1m"])
-    assert "beyond" not in [table.name for table in headline(records, DATA).tables]
+    assert "beyond" not in [table.name for table in figure_by_figure(records, DATA).tables]
     put(records, "dns", {metric: 2 * value for metric, value in exact.items()})
     assert "None of them are within 10 %" in comes_back_words(paper_figures(records, ["ml-1m"]), ["ml-1m"])
     assert comes_back_words([], ["gowalla"]).startswith("None of these data sets is one of the paper's")
