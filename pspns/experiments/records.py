@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,17 +27,18 @@ Record = dict[str, Any]
 
 @dataclass
 class Records:
-    """A folder of records, each read once; names that were asked for and are not there are remembered."""
+    """A folder of records, each read once; names that were asked for and are not there are remembered, and looked for
+    again: another process may write them."""
 
     folder: Path
     missing: list[str] = field(default_factory=list)
-    _read: dict[str, Record | None] = field(default_factory=dict)
+    _read: dict[str, Record] = field(default_factory=dict)
 
     def find(self, name: str) -> Record | None:
-        if name not in self._read:
-            self._read[name] = self._open(name)
-        found = self._read[name]
-        if found is None and name not in self.missing:
+        found = self._read.get(name) or self._open(name)
+        if found is not None:
+            self._read[name] = found
+        elif name not in self.missing:
             self.missing.append(name)
         return found
 
@@ -55,7 +57,7 @@ class Records:
     def write(self, name: str, record: Record) -> None:
         """Whole or not at all: who is stopped while writing leaves no half of a record."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = self.folder / f"{name}.unfinished"
+        unfinished = self.folder / f"{name}.{os.getpid()}.unfinished"
         write_json(unfinished, record)
         unfinished.replace(self._path(name))
         self._read[name] = record

@@ -227,3 +227,10 @@ def test_forged_records_are_shaped_as_trained_ones(described, tmp_path):
     made["settings"] = {}
     check(made, described(UNIFORM), "")
     assert made["groups"].keys() == described(UNIFORM)["groups"].keys()
+
+
+def test_what_another_process_has_written_is_found(tmp_path):
+    here, elsewhere = Records(tmp_path), Records(tmp_path)
+    assert here.find("made-elsewhere") is None
+    elsewhere.write("made-elsewhere", {"value": 1})
+    assert here.find("made-elsewhere") == {"value": 1}

@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction._theory_section import OPTIMISERS, WATCHED, change, line_of
-from pspns.experiments.verdicts import NO_RECORD, Outcome, Verdict, judge
+from pspns.experiments.verdicts import NOT_MEASURED, Outcome, Verdict, judge
 
 OURS, PLAIN = "psp-ns, mean 1", "observed"
 """A step over PSP-NS's pairs, no longer by its weights than one over observed pairs."""
 
+OF_STRICT = Verdict(NOT_MEASURED, "margins are measured over pairs that are built as `strict` builds them")
+
 
 def margins_widen(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
     """Whether one step over PSP-NS's pairs widens the margins of held-out pairs more than one over observed pairs."""
+    if protocol != "strict":
+        return OF_STRICT
     outcomes = []
-    for data in data_names if protocol == "strict" else ():
+    for data in data_names:
         record = records.find(f"theory-{data}")
         for optimiser, how in OPTIMISERS.items():
             for watched in ("test", "test, against the best"):
@@ -34,7 +38,7 @@ def margins_widen(records: Records, data_names: Sequence[str], protocol: str) ->
 def margins_grow_with_weight(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
     """Whether the margins of inactive users, in the rows of the steps, grow in proportion to their weight."""
     if protocol != "strict":
-        return NO_RECORD
+        return OF_STRICT
     outcomes = []
     for data in data_names:
         record = records.find(f"theory-{data}")

@@ -17,9 +17,11 @@ UNDER_PUBLISHED = (PSP_NS,)
 NOTE = (
     "Recall@20 in percent; ± is the standard deviation over seeds. Under `strict` every method has as many trials: "
     "its defaults, and draws from what `pspns tune` searches, one seed each; validation chooses, and the test is not "
-    "looked at. Under `published` only {psp} is tuned, over the paper's grids of rank, copies and sensitivity, as the "
-    "paper did. *against {reference}, both tuned*: under `strict`, in points, with a 95 % bootstrap interval over "
-    "users; p is that of a sign-flip test over users, Holm-corrected within the table."
+    "looked at. Under `published` only {psp} is tuned, as the paper did it, with as many trials from its grids of "
+    "rank, copies and sensitivity, on a validation whose mask test labels shape, too. A trial ends after 20,000 steps "
+    "at the latest, so that methods which learn slowly may be chosen badly. *against {reference}, both tuned*: under "
+    "`strict`, in points, with a 95 % bootstrap interval over users; p is that of a sign-flip test over users, "
+    "Holm-corrected within the table."
 )
 
 

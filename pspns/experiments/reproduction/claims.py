@@ -126,7 +126,7 @@ def _percent_verdict(claim: Claim, records: Records, data_names: Sequence[str], 
         methods = [wanted[0].better, *dict.fromkeys(single.worse for single in wanted)]
         seen = see_alike(records, [cell_of(data, model, method, protocol) for method in methods])
         found = {method: 100 * one.mean(metric) for method, one in zip(methods, seen, strict=True) if one}
-        if len(found) > 1 and methods[0] in found:
+        if len(found) == len(methods):  # the best of some is not the best
             word, why = _lead(claim, found, methods[0])
             return Verdict(word, f"{known_data(data).title}, {words(metric)}, {method_words(methods[0])} {why}")
     return NO_RECORD
