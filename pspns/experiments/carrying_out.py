@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pspns.errors import DivergedError, SettingsError, unknown_name
+from pspns.errors import DivergedError, PspnsError, SettingsError, StoppedError, unknown_name
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data, Experiment, Job
 from pspns.experiments.loops import Telling, forget_what_was_finished, loops, trained
@@ -51,13 +51,15 @@ def carry_out(
 ) -> None:
     """Run what has no record yet: of each data set these experiments. What they share is run once.
 
-    With `keep` a record counts whatever settings it was made with. `only`: names of records; empty: all. What a
+    What cannot be trained does not hold up the others, and is an error in the end. With `keep` a record counts whatever
+    settings it was made with. `only`: names of records; empty: all. What a
     training that is stopped has come to is kept in the folder `unfinished`, if there is to be one, and the same call
     goes on from there.
     """
     choose_device(terms.device)  # better to hear of one that is not there before the data are read
     check_only(wanted, records, only)
     telling = Telling(watch, say, unfinished)
+    failed: list[PspnsError] = []
     for name, experiments in wanted.items():
         due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
         say(f"{name}: {due.n_records} records, {len(due)} of them to be made")
@@ -67,15 +69,19 @@ def carry_out(
         if due.trials:
             hold(due.trials, data, records, terms, telling)
             due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
-        _train(due.cells, data, records, terms, telling)
+        failed += _train(due.cells, data, records, terms, telling)
         for job in due.jobs:
             say(f"{name}, {job.name}")
             records.write(job.name, {**job.measure(data, terms, say), "terms": terms.of_job()})
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")})
+    if failed:
+        raise failed[0]
 
 
-def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, telling: Telling) -> None:
+def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, telling: Telling) -> list[PspnsError]:
+    """Write the records; what went wrong with those that have none comes back."""
+    failed: list[PspnsError] = []
     waiting, done = loops(cells, terms), 0
     while waiting:
         loop = waiting.pop(0)
@@ -86,11 +92,16 @@ def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, te
                 for cell, run in zip(loop, runs, strict=True):
                     records.write(cell.name, describe_cell(run, cell, names))
             done += len(loop)
-        except (DivergedError, MemoryBudgetError) as error:
-            if len(loop) == 1:
-                raise
-            telling.say(f"{error}; half of them at a time, then")
-            waiting[:0] = [loop[: len(loop) // 2], loop[len(loop) // 2 :]]
+        except StoppedError:
+            raise
+        except PspnsError as error:
+            if len(loop) > 1 and isinstance(error, DivergedError | MemoryBudgetError):
+                telling.say(f"{error}; half of them at a time, then")
+                waiting[:0] = [loop[: len(loop) // 2], loop[len(loop) // 2 :]]
+            else:
+                telling.say(f"not trained: {', '.join(names)}: {error}")
+                failed.append(error)
+    return failed
 
 
 def what_is_due(

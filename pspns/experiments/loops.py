@@ -70,7 +70,8 @@ def trained(
     if telling.unfinished is None:
         yield run_together(data, members, judge_test=judge_test, watch=telling.watch, say=telling.say)
         return
-    place = telling.unfinished / _loop_name(cells, members)
+    # Trials have the name of no record: what they kept must outlast that of the cell they are trials of.
+    place = telling.unfinished / f"{'' if judge_test else 'trying-'}{_loop_name(cells, members)}"
     checkpoints = Checkpoints(place, {})  # nothing is read or written through it, so whose they are does not matter
     try:
         with checkpoints.lock():

@@ -11,7 +11,8 @@ import pytest
 from toy import given_split
 
 from pspns.data.split import GivenSplit
-from pspns.errors import PspnsError
+from pspns.denoising.none import NoDenoising
+from pspns.errors import DivergedError, PspnsError
 from pspns.experiments import loops as loop_module
 from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
@@ -148,7 +149,26 @@ def test_two_processes_do_not_train_the_same_loop(data: GivenSplit, tmp_path: Pa
     (place,) = (tmp_path / "u").iterdir()
     with Checkpoints(place, {}).lock(), pytest.raises(PspnsError, match="writes its checkpoints there"):
         carry(tmp_path, data)
-    assert not list((tmp_path / "cells").glob("*.json"))
+    # What is not being trained there is not held up.
+    assert [path.stem for path in (tmp_path / "cells").glob("*.json")] == ["mf-toy-t-ce-strict"]
+
+
+def test_what_cannot_be_trained_does_not_hold_up_the_others(
+    data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = loop_module.run_together
+
+    def diverging(data: Any, members: Any, **how: Any) -> Any:
+        if members[0].denoiser == NoDenoising():
+            raise DivergedError("numbers that are not finite")
+        return real(data, members, **how)
+
+    monkeypatch.setattr(loop_module, "run_together", diverging)
+    said: list[str] = []
+    with pytest.raises(DivergedError):
+        carry(tmp_path, data, say=said.append)
+    assert [path.stem for path in (tmp_path / "cells").glob("*.json")] == ["mf-toy-t-ce-strict"]
+    assert sum(line.startswith("not trained: mf-toy-") for line in said) == len(CELLS) - 1
 
 
 def test_without_a_place_nothing_is_kept(data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
