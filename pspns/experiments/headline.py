@@ -116,7 +116,8 @@ def _places_table(places: Sequence[Place]) -> Table:
             "The first three in percent of RNS under the same rule. *points*: of Recall@20 in percent, with a 95 % "
             "bootstrap interval over users; p is that of a sign-flip test over users, Holm-corrected within the row. "
             "RNS, PSP-NS and recommended under `strict` have the settings that trials on validation chose, if all "
-            "three had trials; under `published` PSP-NS alone has trials, as in the paper."
+            "three had trials; under `published` PSP-NS alone has trials, on the paper's grids, as "
+            "in the paper. In the tables of all methods it stands at its defaults."
         ),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from importlib import resources
 from pspns.experiments import published
 from pspns.experiments._cells import MODELS
 from pspns.experiments.data_sets import known_data
-from pspns.experiments.methods import method_words
+from pspns.experiments.methods import PSP_NS, method_words
 from pspns.experiments.records import Records, relative
 from pspns.experiments.reproduction._beside import FAR, distance, words
 from pspns.experiments.reproduction._comparisons import USERS, cell_of, figure, see_alike
@@ -31,6 +31,8 @@ class Figure:
     printed: float
     ours: float | None
     record: str = ""
+    is_tuned: bool = False
+    """Whether trials chose other settings than the defaults."""
 
     @property
     def percent(self) -> float | None:
@@ -62,7 +64,9 @@ def paper_figures(records: Records, data_names: Sequence[str]) -> list[Figure]:
             (seen,) = see_alike(records, [cell])
             ours = figure(seen, metric, users) if seen else None
             record = seen.name if seen and ours is not None else ""
-            found[key] = Figure(data, table.model, cell.method, metric, users, printed, ours, record)
+            # A cell with other settings has the same name with more words.
+            is_tuned = record.startswith(f"{cell.name}-")
+            found[key] = Figure(data, table.model, cell.method, metric, users, printed, ours, record, is_tuned)
     return list(found.values())
 
 
@@ -81,6 +85,10 @@ def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
             f"The paper prints {len(figures)} figures of data sets that we have as it had them. {len(seen)} of them "
             f"have a record under `published`; {len(seen) - len(far)} of these are within {FAR:g} % of what is "
             "printed. Nothing was chosen by how close it comes.",
+            f"{method_words(PSP_NS)} stands here as in the paper, with the settings that trials on validation chose "
+            "from its grids, if it had trials. In the tables of all methods, of variants and of inactive users it "
+            "stands at its defaults, so the same printed figure may have another of ours beside it there. All other "
+            "methods are at their defaults here and there.",
         ),
         tables=(*tables, *([figures_table("figures", "All that have a record", seen)] if seen else [])),
         is_shaped_by_test=True,
@@ -99,7 +107,9 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
             ),
             (
                 Number(one.printed),
-                Number(one.ours, record=one.record) if one.ours is not None else None,
+                Number(one.ours, record=one.record, note="tuned" if one.is_tuned else "")
+                if one.ours is not None
+                else None,
                 distance(one.ours, one.printed, one.record) if one.ours is not None else None,
                 *([tried().get((one.data, one.model, one.method), "nothing yet")] if with_tried else []),
             ),
@@ -112,8 +122,11 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
         heads=("data", "model", "method", "metric"),
         columns=("paper", "ours, published", "difference", *(["tried"] if with_tried else [])),
         rows=tuple(rows),
-        note=f"In percent, means over seeds. *difference*: of ours, in percent of what is printed; beyond {FAR:g} % "
-        "ours and the paper's are called apart.",
+        note=(
+            f"In percent, means over seeds. *difference*: of ours, in percent of what is printed; beyond {FAR:g} % "
+            "ours and the paper's are called apart. *tuned*: trials on validation, whose mask test labels shape under "
+            "`published`, chose other settings from the paper's grids than the defaults, which all others have."
+        ),
     )
 
 

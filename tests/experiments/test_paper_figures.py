@@ -65,7 +65,17 @@ def test_psp_is_that_whose_settings_validation_chose_if_there_were_trials(record
     put(records, "psp-ns", 0.3, protocol="published")
     records.write(f"trials-{cell.name}", {"trials": [], "chosen": {"positives.rank": 30}})
     tuned = put(records, "psp-ns", 0.4, protocol="published", changes=(("positives.rank", 30),))
+    put(records, "uniform", 0.2)
     assert found(records, "psp-ns").record == tuned
+    measured = [one for one in paper_figures(records, DATA) if one.ours is not None]
+    shown = {heads[2]: cells[1] for heads, cells in figures_table("name", "", measured).rows}
+    assert (str(shown["PSP-NS"]), str(shown["RNS"])) == ("40.00 tuned", "20.00")
+
+
+def test_psp_at_its_defaults_is_not_called_tuned_though_trials_chose_them(records):
+    records.write("trials-lightgcn-ml-1m-psp-ns-published", {"trials": [], "chosen": {}})
+    put(records, "psp-ns", 0.3, protocol="published")
+    assert not found(records, "psp-ns").is_tuned
 
 
 def test_the_table_says_what_was_tried(records, monkeypatch):
