@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.records import Records
-from pspns.experiments.reproduction._theory_section import OPTIMISERS, WATCHED, change, line_of
+from pspns.experiments.reproduction._theory_section import OPTIMISERS, line_of, wider_margins
 from pspns.experiments.verdicts import NOT_MEASURED, Outcome, Verdict, judge
-
-OURS, PLAIN = "psp-ns, mean 1", "observed"
-"""A step over PSP-NS's pairs, no longer by its weights than one over observed pairs."""
 
 OF_STRICT = Verdict(NOT_MEASURED, "margins are measured over pairs that are built as `strict` builds them")
 
@@ -21,17 +19,9 @@ def margins_widen(records: Records, data_names: Sequence[str], protocol: str) ->
         return OF_STRICT
     outcomes = []
     for data in data_names:
-        record = records.find(f"theory-{data}")
-        for optimiser, how in OPTIMISERS.items():
-            for watched in ("test", "test, against the best"):
-                what = f"{known_data(data).title}, margins by a step of {how}, {WATCHED[watched]}"
-                if record is None:
-                    outcomes.append(Outcome(what, None))
-                    continue
-                ours, plain = (change(record["one_step"], kind, optimiser, watched) for kind in (OURS, PLAIN))
-                luck = "" if ours.is_above(plain) or plain.is_above(ours) else "within two standard errors"
-                figures = f"{1e6 * ours.mean:.3g} against {1e6 * plain.mean:.3g} millionths"
-                outcomes.append(Outcome(what, ours.mean > plain.mean, figures, luck))
+        title = known_data(data).title
+        for one in wider_margins(records.find(f"theory-{data}")):
+            outcomes.append(replace(one, what=f"{title}, margins by a step of {one.what}"))
     return judge(outcomes, of="changes of margins")
 
 

@@ -341,8 +341,8 @@ def test_words_say_whether_the_propositions_hold(tmp_path):
         return find_experiment("theory").section(records, ["toy"]).words[1:]
 
     first, second, control = words(ours=3e-6, plain=2e-6)
-    assert "widens margins more than one over observed pairs holds." in first
-    assert "SGD, held-out: 3.0 ± 0.1 against 2.0 ± 0.1" in first
+    assert "widens margins more than one over observed pairs holds:" in first
+    assert "SGD, held-out: 3.0 ± 0.1 against 2.0 ± 0.1 millionths" in first
     assert "3.00 times the first-order term" in first
     assert "so it holds; 7 steps of Adam: 1.00 times the change at 8 times the weight" in second
     assert second.count("so it does not hold") == 1
@@ -350,7 +350,7 @@ def test_words_say_whether_the_propositions_hold(tmp_path):
     assert "t_u acts through the items' vectors" in control
     first, second, control = words(ours=2.1e-6, plain=2e-6, sgd=(1, 1, 1.1, 1, 1), l2=3.0, items=1.0)
     # Above, but by less than two errors.
-    assert "over observed pairs does not hold." in first
+    assert "over observed pairs does not hold:" in first
     assert second.count("so it does not hold") == 2
     assert "So t_u acts as an L2 of each user" in control
     assert "neither" in words(ours=1e-6, plain=2e-6, l2=2.0, items=2.0)[2]
