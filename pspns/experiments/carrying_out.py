@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pspns.errors import DivergedError, PspnsError, SettingsError, StoppedError, unknown_name
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data, Experiment, Job
-from pspns.experiments.loops import Telling, forget_what_was_finished, loops, trained
+from pspns.experiments.loops import forget_what_was_finished, loops, trained
 from pspns.experiments.records import Records, describe_cell
 from pspns.experiments.same_settings import check_same
+from pspns.experiments.telling import Telling
 from pspns.experiments.trials import Trials, hold, tuned_cell
 from pspns.memory import MemoryBudgetError
 from pspns.run import Say, choose_device
@@ -72,7 +73,9 @@ def carry_out(
         failed += _train(due.cells, data, records, terms, telling)
         for job in due.jobs:
             say(f"{name}, {job.name}")
-            records.write(job.name, {**job.measure(data, terms, say), "terms": terms.of_job()})
+            with telling.place(f"{job.name}.job") as place:
+                found = job.measure(data, terms, replace(telling, unfinished=place))
+                records.write(job.name, {**found, "terms": terms.of_job()})
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")})
     if failed:

@@ -62,7 +62,8 @@ class Cell:
     def name(self) -> str:
         words = [self.model, self.data, self.method, self.protocol]
         for key, value in self.changes:
-            words += [key.rpartition(".")[2].replace("_", "-"), _plain(value)]
+            section, _, entry = key.partition(".")
+            words += [section if entry == "name" else entry.replace("_", "-"), _plain(value)]
         return "-".join([*words, "alone"] if self.alone else words)
 
     @property
@@ -102,9 +103,11 @@ class Cell:
 def _plain(value: Any) -> str:
     """As it may stand in a file's name.
 
-    >>> _plain(0.005), _plain("per-user"), _plain(True)
-    ('0.005', 'per-user', 'yes')
+    >>> _plain(0.005), _plain("per-user"), _plain(True), _plain((0, 1))
+    ('0.005', 'per-user', 'yes', '0-1')
     """
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return "-".join(map(_plain, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

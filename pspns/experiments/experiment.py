@@ -11,7 +11,7 @@ from pspns.data.split import GivenSplit
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.records import Records
 from pspns.experiments.sections import Section
-from pspns.run import Say
+from pspns.experiments.telling import Telling
 
 Data = Interactions | GivenSplit
 
@@ -22,7 +22,8 @@ class Job:
 
     name: str
     data: str
-    measure: Callable[[Data, Terms, Say], dict[str, Any]]
+    measure: Callable[[Data, Terms, Telling], dict[str, Any]]
+    """Where it keeps what is not finished is its own folder, which goes once the record is written."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,12 @@ from pspns.evaluation.protocol import find_protocol
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data
 from pspns.experiments.same_settings import meant
+from pspns.experiments.telling import Telling
+from pspns.memory import MemoryBudget
 from pspns.resume import has_checkpoint
-from pspns.run import Run, Say, run_together
+from pspns.run import Run, build_world, choose_device, make_split, run_together
 from pspns.settings import Settings
 from pspns.training.checkpoint import Checkpoints
-from pspns.training.loop import Watch
 
 MOST_REPLICAS = 12
 """In one loop: more fill the device and gain nothing."""
@@ -27,15 +27,6 @@ MOST_REPLICAS = 12
 
 class BegunOtherwiseError(SettingsError):
     """A training cannot go on from what was kept of it."""
-
-
-@dataclass(frozen=True)
-class Telling:
-    """Whom training tells of itself, and where it keeps what is not finished; unset: nowhere."""
-
-    watch: Watch = lambda step, last_step, evaluation: None
-    say: Say = lambda line: None
-    unfinished: Path | None = None
 
 
 def loops(cells: Iterable[Cell], terms: Terms) -> list[list[Cell]]:
@@ -67,35 +58,27 @@ def trained(
     """The runs of one loop. Write their records inside the block: whatever happens, there is either a checkpoint or
     the records, and the same call goes on from there."""
     members = [cell.settings(terms, cell.data) for cell in cells]
-    if telling.unfinished is None:
-        yield run_together(data, members, judge_test=judge_test, watch=telling.watch, say=telling.say)
-        return
+    if cells[0].alone:
+        _build_once(data, members[0])
     # Trials have the name of no record: what they kept must outlast that of the cell they are trials of.
-    place = telling.unfinished / f"{'' if judge_test else 'trying-'}{_loop_name(cells, members)}"
-    checkpoints = Checkpoints(place, {})  # nothing is read or written through it, so whose they are does not matter
-    try:
-        with checkpoints.lock():
-            resume = has_checkpoint(place)
-            try:
-                runs = run_together(
-                    data,
-                    members,
-                    judge_test=judge_test,
-                    checkpoints=place,
-                    resume=resume,
-                    watch=telling.watch,
-                    say=telling.say,
-                )
-            except SettingsError as error:
-                if not resume:
-                    raise
-                # What was begun had settings that train, so it is about something else: other data, another version.
-                raise BegunOtherwiseError(f"{error}; here that is: remove {place}") from error
-            yield runs
-            checkpoints.remove()
-    finally:
-        with suppress(OSError):  # there are others in it
-            telling.unfinished.rmdir()
+    with telling.place(f"{'' if judge_test else 'trying-'}{_loop_name(cells, members)}") as place:
+        resume = place is not None and has_checkpoint(place)
+        try:
+            runs = run_together(
+                data,
+                members,
+                judge_test=judge_test,
+                checkpoints=place,
+                resume=resume,
+                watch=telling.watch,
+                say=telling.say,
+            )
+        except SettingsError as error:
+            if not resume:
+                raise
+            # What was begun had settings that train, so it is about something else: other data, another version.
+            raise BegunOtherwiseError(f"{error}; here that is: remove {place}") from error
+        yield runs
 
 
 def forget_what_was_finished(unfinished: Path, done: Collection[str]) -> None:
@@ -107,6 +90,13 @@ def forget_what_was_finished(unfinished: Path, done: Collection[str]) -> None:
                 checkpoints.remove()
     with suppress(OSError):  # there are others in it, or it never was
         unfinished.rmdir()
+
+
+def _build_once(data: Data, settings: Settings) -> None:
+    """What builds pairs is compiled the first time: seconds that are not the method's own."""
+    protocol = find_protocol(settings.run.protocol)
+    memory = MemoryBudget(choose_device(settings.run.device))
+    build_world(make_split(data, settings, protocol), settings, protocol, memory)
 
 
 def _loop_name(cells: Sequence[Cell], members: Sequence[Settings]) -> str:

@@ -79,6 +79,15 @@ class Records:
         return self.folder / f"{name}.json"
 
 
+def limit_note(training: Record, steps: Sequence[int]) -> str:
+    """Said where a replica reached the limit of steps before its patience was spent, and may have risen still.
+
+    >>> limit_note({"steps": None, "max_steps": 90}, [45, 90]), limit_note({"steps": 90, "max_steps": 90}, [90])
+    ('limit', '')
+    """
+    return "limit" if training["steps"] is None and training["max_steps"] in steps else ""
+
+
 @dataclass(frozen=True)
 class Seen:
     """A record under one mask: its protocol's own, or another one."""
@@ -120,9 +129,7 @@ class Seen:
     @property
     def limit(self) -> str:
         """Said where a replica reached the limit of steps before its patience was spent, and may have risen still."""
-        training = self.record["settings"]["training"]
-        stopped = not self.baseline and training["steps"] is None and training["max_steps"] in self.record["steps"]
-        return "limit" if stopped else ""
+        return "" if self.baseline else limit_note(self.record["settings"]["training"], self.record["steps"])
 
     def recalls(self) -> Floats | None:
         """Recall@20 of each user, mean over seeds; None of a record that has no hits of users."""

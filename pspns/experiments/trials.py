@@ -18,9 +18,10 @@ from pspns.experiments import published
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Data
-from pspns.experiments.loops import BegunOtherwiseError, Telling, loops, trained
+from pspns.experiments.loops import BegunOtherwiseError, loops, trained
 from pspns.experiments.records import Record, Records
 from pspns.experiments.same_settings import check_same
+from pspns.experiments.telling import Telling
 from pspns.memory import MemoryBudgetError
 from pspns.record import describe_run
 from pspns.rng import host_stream

@@ -91,7 +91,7 @@ def test_every_record_is_that_of_a_run_alone(carried_out, interactions):
 
 
 def test_the_second_time_nothing_is_read_or_trained(carried_out, monkeypatch):
-    job = Job("measured-planted", "planted", lambda data, terms, say: {"count": len(data.users)})
+    job = Job("measured-planted", "planted", lambda data, terms, telling: {"count": len(data.users)})
     records, _ = carried_out(experiment(*ALL, jobs=[job]))
     before = files(records)
     assert records.find("measured-planted")["count"] > 0
@@ -111,7 +111,7 @@ def test_what_experiments_share_is_run_once(carried_out, monkeypatch):
         return run_together(data, members, **options)
 
     monkeypatch.setattr(loops_module, "run_together", counted)
-    job = Job("measured-planted", "planted", lambda data, terms, say: {"count": len(measured.append(1) or measured)})
+    job = Job("measured-planted", "planted", lambda data, terms, telling: {"count": len(measured.append(1) or measured)})
     carried_out(experiment(UNIFORM, DNS, jobs=[job]), experiment(DNS, UNIFORM, REPEATED, jobs=[job]))
     assert (sorted(trained), len(measured)) == ([1, 2], 1)
     carried_out(experiment(UNIFORM, PUBLISHED, jobs=[job]))
@@ -119,7 +119,7 @@ def test_what_experiments_share_is_run_once(carried_out, monkeypatch):
 
 
 def test_a_measurement_on_other_terms_is_refused_unless_any_will_do(carried_out):
-    job = Job("measured-planted", "planted", lambda data, terms, say: {"steps": terms.max_steps})
+    job = Job("measured-planted", "planted", lambda data, terms, telling: {"steps": terms.max_steps})
     carried_out(experiment(jobs=[job]))
     other = Terms(**{**vars(TERMS), "max_steps": TERMS.max_steps + 1})
     with pytest.raises(SettingsError, match=rf"measured-planted\.json was made on .*'max_steps': {TERMS.max_steps},.*"):

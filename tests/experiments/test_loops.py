@@ -17,9 +17,10 @@ from pspns.experiments import loops as loop_module
 from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Experiment
-from pspns.experiments.loops import BegunOtherwiseError, Telling, loops, trained
+from pspns.experiments.loops import BegunOtherwiseError, loops, trained
 from pspns.experiments.records import Records
 from pspns.experiments.sections import Section
+from pspns.experiments.telling import Telling
 from pspns.memory import MemoryBudgetError
 from pspns.training.checkpoint import Checkpoints
 

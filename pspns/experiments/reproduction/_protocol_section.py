@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pspns.experiments.data_sets import known_data
-from pspns.experiments.records import Record, Records
+from pspns.experiments.records import Record, Records, limit_note
 from pspns.experiments.reproduction._masks import MASKS, NOT_SPARED, RANDOM, SPARED, TRAIN, TRAIN_VALID
 from pspns.experiments.sections import Number, Section, Table, TableCell
 
@@ -35,6 +35,8 @@ MASK_WORDS = {
     NOT_SPARED: "PSP, held-out not spared",
     RANDOM: "random, as many",
 }
+
+LIMIT_NOTE = "*limit*: a seed reached the limit of steps before its patience was spent."
 
 QUESTION = (
     "Constructed pairs that are held out are dropped, so that no label leaks. But if what was constructed is then left "
@@ -202,12 +204,18 @@ def _per_seed(record: Record, row: str, mask: str) -> list[float]:
 _Rows = tuple[tuple[tuple[str, ...], tuple[TableCell, ...]], ...]
 
 
-def _number(name: str, figures: Mapping[str, Any] | None, mask: str, metric: str) -> Number | None:
+def _number(name: str, figures: Mapping[str, Any] | None, mask: str, metric: str, *, limit: str = "") -> Number | None:
     if not figures or mask not in figures:
         return None
     values = [100 * value for value in figures[mask][metric]["per_seed"]]
     spread = statistics.stdev(values) if len(values) > 1 else None
-    return Number(statistics.mean(values), spread=spread, record=name)
+    return Number(statistics.mean(values), spread=spread, note=limit, record=name)
+
+
+def _limit(record: Record | None, row: str) -> str:
+    """Said of a model whose training did not stop by itself."""
+    found = record["rows"].get(row) if record else None
+    return limit_note(record["settings"]["training"], found["steps"]) if record and found else ""
 
 
 def _caption(data: str, what: str) -> str:
@@ -219,7 +227,8 @@ def _mask_table(name: str, data: str, record: Record | None, metric: str) -> Tab
     rows: list[tuple[tuple[str, ...], tuple[TableCell, ...]]] = []
     for row, words in ROWS.items():
         found = record["rows"].get(row) if record else None
-        cells: list[TableCell] = [_number(name, found["test"] if found else None, mask, metric) for mask in MASKS]
+        figures, limit = found["test"] if found else None, _limit(record, row)
+        cells: list[TableCell] = [_number(name, figures, mask, metric, limit=limit) for mask in MASKS]
         if metric == METRICS[0]:
             cells.append(_points(name, found["spared_minus_train"]) if found else None)
         rows.append(((words,), tuple(cells)))
@@ -230,7 +239,10 @@ def _mask_table(name: str, data: str, record: Record | None, metric: str) -> Tab
         heads=("model",),
         columns=(*by_mask, "PSP spared − train") if metric == METRICS[0] else by_mask,
         rows=tuple(rows),
-        note="In percent; ± is the standard deviation over seeds, a range the 95 % bootstrap interval over users.",
+        note=(
+            "In percent; ± is the standard deviation over seeds, a range the 95 % bootstrap interval over users. "
+            f"{LIMIT_NOTE}"
+        ),
     )
 
 
@@ -262,16 +274,21 @@ def _leak_table(name: str, data: str, leaks: Record | None, record: Record | Non
     masks = (TRAIN, TRAIN_VALID, SPARED)
     rows: list[tuple[tuple[str, ...], tuple[TableCell, ...]]] = []
     plain = record["rows"]["uniform"]["test"] if record else None
-    honest = [_number(f"protocol-{data}", plain, mask, METRICS[0]) for mask in masks[:2]]
+    limit = _limit(record, "uniform")
+    honest = [_number(f"protocol-{data}", plain, mask, METRICS[0], limit=limit) for mask in masks[:2]]
     rows.append((("RNS, no leak",), (*honest, None)))
     for row, words in LEAKS.items():
         figures = leaks["rows"][row]["test"] if leaks else None
-        rows.append(((words,), tuple(_number(name, figures, mask, METRICS[0]) for mask in masks)))
+        limit = _limit(leaks, row)
+        rows.append(((words,), tuple(_number(name, figures, mask, METRICS[0], limit=limit) for mask in masks)))
     return Table(
         name=name,
         caption=_caption(data, "Recall@20 with leaks made on purpose"),
         heads=("model",),
         columns=("train", "train + valid", "PSP of all pairs, held-out spared"),
         rows=tuple(rows),
-        note="In percent. *All pairs* are train, validation and test. Nothing of this can be asked for by a setting.",
+        note=(
+            "In percent. *All pairs* are train, validation and test. Nothing of this can be asked for by a setting. "
+            f"{LIMIT_NOTE}"
+        ),
     )

@@ -22,10 +22,11 @@ from pspns.experiments.experiment import Data, Experiment, Job
 from pspns.experiments.records import Record, Records
 from pspns.experiments.reproduction._jobs import describe_job
 from pspns.experiments.sections import Number, Section, Table, TableCell
+from pspns.experiments.telling import Telling
 from pspns.global_svd import GlobalSvd
 from pspns.memory import MemoryBudget
 from pspns.positives.psp import PspPositives
-from pspns.run import Say, choose_device, make_split
+from pspns.run import choose_device, make_split
 from pspns.shapes import Ground, PositivePairs
 from pspns.spectral import is_exact
 
@@ -51,7 +52,7 @@ class _FromProposals(PspPositives):
         return self.proposals
 
 
-def measure(name: str, data: str, interactions: Data, terms: Terms, say: Say) -> Record:
+def measure(name: str, data: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
     """Seconds of each stage and of all in one go."""
     settings = Cell(data, "lightgcn", "psp-ns").settings(terms, data)
     device = choose_device(settings.run.device)
@@ -76,7 +77,7 @@ def measure(name: str, data: str, interactions: Data, terms: Terms, say: Say) ->
         WHOLE: whole,
     }
     seconds = {stage: seconds_of(do, device) for stage, do in stages.items()}
-    say(f"pairs built in {seconds[WHOLE]['median']:.3f} s on {device}")
+    telling.say(f"pairs built in {seconds[WHOLE]['median']:.3f} s on {device}")
     return {
         **describe_job(name, split, settings, device),
         "pairs": len(pairs),

@@ -6,7 +6,7 @@ The leaks live in this file alone: no protocol and no setting of a run leads to 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from pspns.evaluation.ranking import FullRanking, Ranked
 from pspns.evaluation.significance import bootstrap_interval
 from pspns.experiments.cells import SEEDS, Cell, Terms
 from pspns.experiments.experiment import Data, Experiment, Job
+from pspns.experiments.loops import BegunOtherwiseError
 from pspns.experiments.records import Record
 from pspns.experiments.reproduction._jobs import describe_job
 from pspns.experiments.reproduction._masks import (
@@ -34,9 +35,11 @@ from pspns.experiments.reproduction._masks import (
     spare,
 )
 from pspns.experiments.reproduction._protocol_section import METRICS, section
+from pspns.experiments.telling import Telling
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget, MemoryBudgetError
 from pspns.record import summarise
+from pspns.resume import has_checkpoint, open_checkpoints
 from pspns.rng import host_stream
 from pspns.run import BASELINES, Say, build_world, choose_device, make_split, prepare_rankings, validator
 from pspns.settings import Settings
@@ -89,7 +92,7 @@ class Stage:
         return found
 
 
-def measure_masks(name: str, data: str, interactions: Data, terms: Terms, say: Say) -> Record:
+def measure_masks(name: str, data: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
     """Models as `strict` and `published` train them, each under every mask, on the test and on random labels."""
     plain, strict, published = (_settings(data, terms, *which) for which in (
         ("uniform", "strict"), ("psp-ns", "strict"), ("psp-ns", "published"),
@@ -97,9 +100,8 @@ def measure_masks(name: str, data: str, interactions: Data, terms: Terms, say: S
     stage = Stage.of(interactions, plain)
     split = stage.split
     members = {"uniform": stage.member(plain), "psp-ns": stage.member(strict), "published": stage.member(published)}
-    fitted = train(list(members.values()), plain)
-    rows = dict(zip(members, fitted, strict=True))
-    baselines, left_out = fit_baselines(members["uniform"], plain, say)
+    rows = train(members, (plain, strict, published), split, telling)
+    baselines, left_out = fit_baselines(members["uniform"], plain, telling.say)
     rows |= baselines
 
     built = members["psp-ns"].world.pairs
@@ -130,7 +132,7 @@ def measure_masks(name: str, data: str, interactions: Data, terms: Terms, say: S
     return record
 
 
-def measure_leaks(name: str, data: str, interactions: Data, terms: Terms, say: Say) -> Record:
+def measure_leaks(name: str, data: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
     """What training gains that sees held-out pairs: in what it rejects as negatives, or in the SVD."""
     plain, strict, published = (_settings(data, terms, *which) for which in (
         ("uniform", "strict"), ("psp-ns", "strict"), ("psp-ns", "published"),
@@ -145,8 +147,7 @@ def measure_leaks(name: str, data: str, interactions: Data, terms: Terms, say: S
         "psp-ns of all, kept": stage.member_in(world_with(honest.world, kept, strict), strict),
         "psp-ns of all, dropped": stage.member_in(world_with(honest.world, dropped, published), published),
     }
-    fitted = train(list(members.values()), plain)
-    rows = dict(zip(members, fitted, strict=True))
+    rows = train(members, (plain, strict, published), split, telling)
     rows["svd of all"] = svd_of_all(honest, everything, plain)
 
     masks: Masks = {TRAIN: [split.clean_train], TRAIN_VALID: [split.clean_train, split.valid]}
@@ -170,11 +171,23 @@ def measure_leaks(name: str, data: str, interactions: Data, terms: Terms, say: S
     return record
 
 
-def train(members: Sequence[Member], settings: Settings) -> list[Fitted]:
-    """All members in one loop."""
-    together = settings.model.fit(members[0].world, _trainer(members, settings))
-    firsts = np.cumsum([0, *(len(member.seeds) for member in members)]).tolist()
-    return [together.of(first, member.seeds) for first, member in zip(firsts, members, strict=False)]
+def train(
+    members: Mapping[str, Member], settings: Sequence[Settings], split: Split, telling: Telling
+) -> dict[str, Fitted]:
+    """All members in one loop, which can be stopped and goes on."""
+    together = list(members.values())
+    saving = None
+    if place := telling.unfinished:
+        worlds = [member.world for member in together]
+        resume = has_checkpoint(place)
+        try:
+            saving = open_checkpoints(place, settings, split, worlds, resume=resume, say=telling.say)
+        except SettingsError as error:
+            raise BegunOtherwiseError(f"{error}; here that is: remove {place}") from error
+    trainer = dataclasses.replace(_trainer(together, settings[0]), watch=telling.watch, saving=saving)
+    fitted = settings[0].model.fit(together[0].world, trainer)
+    firsts = np.cumsum([0, *(len(member.seeds) for member in together)]).tolist()
+    return {name: fitted.of(first, one.seeds) for (name, one), first in zip(members.items(), firsts, strict=False)}
 
 
 def fit_baselines(member: Member, settings: Settings, say: Say) -> tuple[dict[str, Fitted], dict[str, str]]:

@@ -37,12 +37,13 @@ from pspns.experiments.reproduction._margins import (
     with_negatives,
 )
 from pspns.experiments.reproduction._theory_section import section
+from pspns.experiments.telling import Telling
 from pspns.item_sets import ItemSets
 from pspns.memory import MemoryBudget
 from pspns.models._dot_product import DotProduct
 from pspns.record import describe_machine, describe_versions
 from pspns.rng import ReplicaStream, host_stream
-from pspns.run import Run, Say, build_world, choose_device, run
+from pspns.run import Run, build_world, choose_device, run
 from pspns.settings import Settings
 from pspns.shapes import World
 
@@ -108,9 +109,9 @@ class Lab:
         return self.weights / self.positives["psp"].mean_weight(self.weights)
 
 
-def measure(name: str, data: str, interactions: Data, terms: Terms, say: Say) -> Record:
+def measure(name: str, data: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
     lab = Lab.of(data, interactions, terms)
-    say(f"margins after {lab.n_steps:,} plain steps")
+    telling.say(f"margins after {lab.n_steps:,} plain steps")
     found: dict[str, list[Any]] = {"one_step": [], "growth": [], "controls": []}
     train_counts = np.bincount(lab.split.train.users, minlength=lab.split.n_users)
     inactive = least_active(train_counts, max(1, lab.split.n_users // 10))
@@ -130,13 +131,13 @@ def measure(name: str, data: str, interactions: Data, terms: Terms, say: Say) ->
     }
 
 
-def measure_planted(name: str, interactions: Data, terms: Terms, say: Say) -> Record:
+def measure_planted(name: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
     """Where the truth is known; `interactions` are of another data set, and not looked at."""
     device = choose_device(terms.device)
     worlds = {}
     for kind in WORLDS:
         truth: PlantedWorld = find_part("datasets", kind)().plant()
-        say(f"{kind}: builders, margins of true preferences")
+        telling.say(f"{kind}: builders, margins of true preferences")
         lab = Lab.of(kind, truth.interactions, terms)
         steps = []
         for seed, state in zip(lab.settings.run.seeds, lab.states, strict=True):

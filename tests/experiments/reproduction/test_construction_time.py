@@ -14,6 +14,7 @@ from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Terms
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import construction_time, find_experiment
+from pspns.experiments.telling import Telling
 from pspns.global_svd import GlobalSvd
 from pspns.memory import MemoryBudget
 from pspns.positives.psp import PspPositives
@@ -75,7 +76,7 @@ def test_every_repetition_makes_an_svd_of_its_own(interactions, monkeypatch):
         return factors(self, *args, **options)
 
     monkeypatch.setattr(GlobalSvd, "factors", counted)
-    construction_time.measure("one", "toy", interactions, TERMS, lambda line: None)
+    construction_time.measure("one", "toy", interactions, TERMS, Telling())
     # The first proposals, then (1 + 3) times the stage and (1 + 3) times the whole.
     assert sum(made) == 1 + 4 + 4
 

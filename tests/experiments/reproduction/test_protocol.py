@@ -17,6 +17,7 @@ from pspns.experiments.records import Records
 from pspns.experiments.reproduction import find_experiment, protocol
 from pspns.experiments.reproduction._masks import MASKS, NOT_SPARED, RANDOM, SPARED, TRAIN, TRAIN_VALID, make_masks
 from pspns.experiments.reproduction._protocol_section import NEVER_SAW_PSP, mask_share
+from pspns.experiments.telling import Telling
 from pspns.global_svd import GlobalSvd
 from pspns.memory import MemoryBudget
 from pspns.rng import ReplicaStream
@@ -66,12 +67,12 @@ def split(data):
 
 @pytest.fixture(scope="module")
 def record(data):
-    return json.loads(json.dumps(protocol.measure_masks("a", "toy", data, TERMS, lambda line: None)))
+    return json.loads(json.dumps(protocol.measure_masks("a", "toy", data, TERMS, Telling())))
 
 
 @pytest.fixture(scope="module")
 def leaks(data):
-    return json.loads(json.dumps(protocol.measure_leaks("b", "toy", data, TERMS, lambda line: None)))
+    return json.loads(json.dumps(protocol.measure_leaks("b", "toy", data, TERMS, Telling())))
 
 
 def settings(method, rule="strict"):

@@ -26,6 +26,7 @@ from pspns.experiments.reproduction._margins import (
     mean_change,
     walk,
 )
+from pspns.experiments.telling import Telling
 from pspns.item_sets import ItemSets
 from pspns.shapes import Embeddings, ModelView, Negatives, PositiveBatch
 from pspns.training.objective import objective
@@ -50,7 +51,7 @@ def lab(truth):
 
 @pytest.fixture(scope="module")
 def record(truth):
-    return json.loads(json.dumps(theory.measure("theory-toy", "toy", truth.interactions, TERMS, lambda line: None)))
+    return json.loads(json.dumps(theory.measure("theory-toy", "toy", truth.interactions, TERMS, Telling())))
 
 
 def random_state(n_users=6, n_items=5, size=3, seed=0):
