@@ -59,10 +59,10 @@ def forged_hits(cell: Cell, *, mask: str = "own", n_seeds: int = N_SEEDS, chance
 
 
 def _judged(name: str, n_seeds: int, chance: float) -> dict[str, dict[int, np.ndarray]]:
-    """Mask → list length → [seeds, users] hits."""
+    """Mask of the test, or validation → list length → [seeds, users] hits."""
     rng = host_stream(0, name)
     found = {}
-    for mask, factor in (("own", 1.0), ("train", 0.8)):
+    for mask, factor in (("own", 1.0), ("train", 0.8), ("valid", 0.9)):
         at_20 = rng.binomial(HELD_OUT, factor * chance, size=(n_seeds, N_USERS))
         found[mask] = {20: at_20, 30: at_20 + rng.binomial(HELD_OUT - at_20, 0.2)}
     return found
@@ -82,7 +82,11 @@ def _summary(hits: dict[int, np.ndarray]) -> Record:
 
 
 def _figures(judged: dict[str, dict[int, np.ndarray]]) -> Record:
-    return {"test": _summary(judged["own"]), "test_other_masks": {"train": _summary(judged["train"])}}
+    return {
+        "valid": _summary(judged["valid"]),
+        "test": _summary(judged["own"]),
+        "test_other_masks": {"train": _summary(judged["train"])},
+    }
 
 
 def _hits(judged: dict[str, dict[int, np.ndarray]]) -> Record:

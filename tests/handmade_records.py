@@ -15,10 +15,14 @@ def figures(values):
     return {metric: {"mean": float(np.mean(each)), "per_seed": each} for metric, each in seeds.items()}
 
 
-def make_record(test, *, masked=None, inactive=None, hits=None, baselines=None, fingerprint="same", limit=100):
-    """`test` and `masked` (the test under mask train) as `figures` takes them; `inactive`: metric → value of a tenth of
-    1,000 users; `hits`: those of each user, of one held-out item and three seeds."""
+def make_record(
+    test, *, valid=None, masked=None, inactive=None, hits=None, baselines=None, fingerprint="same", limit=100
+):
+    """`test`, `valid` and `masked` (the test under mask train), the latter two the same if unset, as `figures` takes
+    them; `inactive`: metric → value of a tenth of 1,000 users; `hits`: those of each user, of one held-out item and
+    three seeds."""
     record = {
+        "valid": figures(test if valid is None else valid),
         "test": figures(test),
         "test_other_masks": {"train": figures(test if masked is None else masked)},
         "baselines": {},

@@ -56,10 +56,11 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
             "Figures in percent. A comparison holds if the mean over seeds is on the claimed side, however little; "
             "where that may be luck, it says so: p is that of a sign-flip test over users in Recall@20, "
             "Holm-corrected within the claim; where there is none, differences within the deviation between seeds are "
-            "named. Margins must be wider by more than two standard errors. Methods have the settings that trials on "
-            "validation chose, if all that are compared had trials; under `published` only those that build pairs can "
-            "have. *in print*: what the paper's own figures say. *made in*: sections; tables and figures as the "
-            "paper's source numbers them, and as its text calls them."
+            "named. Margins must be wider by more than two standard errors. A setting has a best value if the one "
+            "that validation chose is above both ends of the grid on the test; between them it may go up and down. "
+            "Methods have the settings that trials on validation chose, if all that are compared had trials; under "
+            "`published` only those that build pairs can have. *in print*: what the paper's own figures say. *made "
+            "in*: sections; tables and figures as the paper's source numbers them, and as its text calls them."
         ),
     )
     return Section(
