@@ -38,20 +38,6 @@ def under_both(data: str, model: str, methods: Sequence[str]) -> Iterator[Cell]:
             yield cell.but(protocol="published")
 
 
-def all_methods(
-    records: Records, name: str, data_names: Sequence[str], model: str, methods: Sequence[str]
-) -> list[Table]:
-    """The paper's table `name`: two tables of each data set, Recall@20 with its differences and the other metrics."""
-    return [
-        table
-        for data in data_names
-        for table in (
-            beside_paper(records, f"{name}-{data}", data, model, methods, table=name),
-            other_metrics(records, f"{name}-{data}-other-metrics", data, model, methods, name),
-        )
-    ]
-
-
 def beside_paper(
     records: Records,
     name: str,
