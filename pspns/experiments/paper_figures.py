@@ -110,7 +110,7 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
                 Number(one.ours, record=one.record, note="tuned" if one.is_tuned else "")
                 if one.ours is not None
                 else None,
-                distance(one.ours, one.printed, one.record) if one.ours is not None else None,
+                distance(one.data, one.ours, one.printed, one.record) if one.ours is not None else None,
                 *([tried().get((one.data, one.model, one.method), "nothing yet")] if with_tried else []),
             ),
         )

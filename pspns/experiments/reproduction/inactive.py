@@ -78,7 +78,7 @@ def _group_table(data: str, seen: AllSeen) -> Table:
             for metric in METRICS:
                 printed = in_print(TABLE, data, MODEL, method, metric, users=users)
                 ours, strict = (_figure(seen[method, protocol], users, metric) for protocol in PROTOCOLS)
-                apart = distance(ours.value, printed.value, ours.record) if ours and printed else None
+                apart = distance(data, ours.value, printed.value, ours.record) if ours and printed else None
                 cells += [printed, ours, apart, strict]
             rows.append(((title, method_words(method)), tuple(cells)))
         rows.append(((title, "gain"), tuple(_gains(data, seen, users))))

@@ -106,10 +106,20 @@ def test_the_difference_is_in_percent_of_the_printed_figure(records):
     assert found["difference"].value == pytest.approx(100 * (ours - 39.56) / 39.56)
     assert found["difference"].tone == "worse"
     assert rows(shown(records))["recommended"]["difference"] is None
-    assert distance(43.9, 40.0, "").tone == ""
-    assert distance(44.1, 40.0, "").tone == "worse"
-    assert distance(35.9, 40.0, "").tone == "worse"
-    assert apart(None, "recall@20", 26.68) is None
+    assert distance("ml-1m", 43.9, 40.0, "").tone == ""
+    assert distance("ml-1m", 44.1, 40.0, "").tone == "worse"
+    assert distance("ml-1m", 35.9, 40.0, "").tone == "worse"
+    assert apart("ml-1m", None, "recall@20", 26.68) is None
+
+
+@pytest.mark.parametrize("data", ["yelp2018-part", "pinterest", "ml-1m-by-user", "epinions-by-user"])
+def test_other_data_than_the_papers_are_as_far_and_not_called_worse(data, tmp_path):
+    records = Records(tmp_path)
+    write_forged(records, cell("uniform", data=data), chance=0.9)
+    found = rows(shown(records, data=data))["RNS"]
+    assert abs(found["difference"].value) > 10
+    assert found["difference"].tone == ""
+    assert distance(data, 80.0, 40.0, "").value == pytest.approx(100)
 
 
 def test_p_values_are_corrected_for_all_rows_of_the_table(records):
