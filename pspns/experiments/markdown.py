@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from pspns.experiments.sections import Number, Plot, Section, Table, TableCell
 
 WIDTH = 120
 ESCAPED = {"|": "\\|", "*": "\\*", "[": "\\[", "]": "\\]", "<": "&lt;", "\n": " "}
+STRONG = re.compile(r"(\*\*[^*|<\[\]\n]+\*\*)")  # in which nothing needs to be escaped
 WARNING = f"Under `{PUBLISHED.name}` {PUBLISHED.warning}."
 
 
@@ -63,12 +65,15 @@ def cell_text(cell: TableCell, folder: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """As it may stand in a table.
+    """As it may stand in a table; what is **strong** stays so.
 
-    >>> escaped("1-hop*2 | p < 0.001")
-    '1-hop\\\\*2 \\\\| p &lt; 0.001'
+    >>> escaped("**holds**: 1-hop*2 | p < 0.001")
+    '**holds**: 1-hop\\\\*2 \\\\| p &lt; 0.001'
     """
-    return "".join(ESCAPED.get(letter, letter) for letter in text)
+    return "".join(
+        piece if STRONG.fullmatch(piece) else "".join(ESCAPED.get(letter, letter) for letter in piece)
+        for piece in STRONG.split(text)
+    )
 
 
 def wrapped(text: str, *, rest: str = "") -> str:

@@ -26,6 +26,7 @@ from pspns.experiments.sections import Section, Table
 from pspns.experiments.verdicts import FAILS, HOLDS, IN_PART, NO_RECORD, Verdict, count_words, judge, named, together
 
 PROTOCOLS = ("published", "strict")
+DECIDED = (HOLDS, IN_PART, FAILS)
 
 
 def cells(data: str) -> Iterable[Cell]:
@@ -42,7 +43,7 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
     rows = [
         (
             (claim.says, where(claim)),
-            (printed_words(claim), *(str(verdicts[name][protocol]) for protocol in PROTOCOLS), claim.note or None),
+            (printed_words(claim), *(told(verdicts[name][protocol]) for protocol in PROTOCOLS), claim.note or None),
         )
         for name, claim in published.claims().items()
     ]
@@ -105,6 +106,15 @@ def printed_words(claim: Claim) -> str:
     if failed:
         return f"holds but for {len(failed)} of {len(outcomes)}: {named(failed)}"
     return f"holds: {outcomes[0]}" if len(outcomes) == 1 else f"holds: all {len(outcomes)}"
+
+
+def told(found: Verdict) -> str:
+    """With marks, so that what was decided is seen among what was not.
+
+    >>> told(Verdict("holds", "all 4")), told(Verdict("not measured", "no record yet"))
+    ('**holds**: all 4', 'not measured: no record yet')
+    """
+    return f"**{found.word}**{str(found).removeprefix(found.word)}" if found.word in DECIDED else str(found)
 
 
 def where(claim: Claim) -> str:

@@ -5,6 +5,7 @@ import pytest
 from handmade_records import figures, put
 
 from pspns.experiments import published
+from pspns.experiments.markdown import section_lines
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction._claim_checks import CHECKS, PRINTED
 from pspns.experiments.reproduction._masks import RANDOM, SPARED, TRAIN
@@ -58,6 +59,20 @@ def test_the_section_has_a_row_for_every_claim_and_counts_them(records):
     assert {"lightgcn-ml-1m-uniform-strict", "mf-epinions-psp-ns-published", "protocol-pinterest"} <= set(
         section.missing
     )
+
+
+def test_what_was_decided_is_marked_in_the_table_and_in_the_document(records):
+    put(records, "uniform", 0.3)
+    put(records, "psp-ns", 0.4)
+    put(records, "psp-ns", 0.2, protocol="published")
+    section = EXPERIMENT.section(records, DATA)
+    cells = {heads[0]: cells for heads, cells in section.tables[0].rows}[CLAIMS["lifts-models"].says]
+    assert cells[1].startswith("**does not hold**: none of 2 comparisons; ")
+    assert cells[2].startswith("**holds**: all 2 comparisons; ")
+    (line,) = [
+        line for line in section_lines(section, "records") if "| **does not hold**: none of 2 comparisons" in line
+    ]
+    assert "| **holds**: all 2 comparisons" in line
 
 
 def test_cells_are_those_of_other_experiments_each_once():
