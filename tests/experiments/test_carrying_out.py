@@ -111,7 +111,7 @@ def test_what_experiments_share_is_run_once(carried_out, monkeypatch):
         return run_together(data, members, **options)
 
     monkeypatch.setattr(loops_module, "run_together", counted)
-    job = Job("measured-planted", "planted", lambda data, terms, telling: {"count": len(measured.append(1) or measured)})
+    job = Job("measured-planted", "planted", lambda *given: {"count": len(measured.append(1) or measured)})
     carried_out(experiment(UNIFORM, DNS, jobs=[job]), experiment(DNS, UNIFORM, REPEATED, jobs=[job]))
     assert (sorted(trained), len(measured)) == ([1, 2], 1)
     carried_out(experiment(UNIFORM, PUBLISHED, jobs=[job]))

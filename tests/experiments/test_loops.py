@@ -180,6 +180,21 @@ def test_without_a_place_nothing_is_kept(data: GivenSplit, tmp_path: Path, monke
     assert not list(tmp_path.iterdir())
 
 
+def test_one_that_is_alone_has_its_pairs_built_before_the_clock_runs(
+    data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+
+    def building(split: Any, settings: Any, *rest: Any) -> Any:
+        built.append(type(settings.positives).__name__)
+
+    monkeypatch.setattr(loop_module, "build_world", building)
+    for alone in (False, True):
+        with trained([Cell(DATA, "mf", "global", alone=alone)], data, TERMS, Telling()):
+            pass
+        assert len(built) == alone
+
+
 def test_when_earlier_loops_are_done_the_others_are_as_they_were() -> None:
     """Or what a stopped loop kept would be found by nobody."""
     many = [

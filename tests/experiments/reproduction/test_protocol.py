@@ -13,6 +13,7 @@ from pspns.evaluation.protocol import PROTOCOLS, STRICT
 from pspns.experiments import cells
 from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
+from pspns.experiments.loops import BegunOtherwiseError
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import find_experiment, protocol
 from pspns.experiments.reproduction._masks import MASKS, NOT_SPARED, RANDOM, SPARED, TRAIN, TRAIN_VALID, make_masks
@@ -283,6 +284,49 @@ def test_the_section_shows_what_the_records_have(record, leaks, tmp_path):
     svd = [100 * record["rows"]["svd"]["test"][mask]["recall@20"]["mean"] for mask in (TRAIN, SPARED)]
     assert f"SVD ranking {svd[0]:.2f} → {svd[1]:.2f}" in words
     assert "MovieLens" not in words
+
+
+def test_a_training_that_reached_the_limit_is_marked(record, leaks, tmp_path):
+    records = Records(tmp_path)
+    changed = json.loads(json.dumps(record))
+    for row, steps in (("uniform", [10, 10]), ("psp-ns", [10, 20])):
+        changed["rows"][row]["steps"] = steps
+    records.write("protocol-toy", changed)
+    records.write("protocol-leaks-toy", leaks)
+    recalls, _, _, leaked = find_experiment("protocol").section(records, ["toy"]).tables
+    notes = {heads[0]: cells[0].note for heads, cells in recalls.rows}
+    assert (notes["RNS"], notes["PSP-NS, built from train alone"]) == ("", "limit")
+    assert (notes["EASE"], leaked.rows[0][1][0].note) == ("", "")
+
+
+@pytest.mark.parametrize("stopped", ["protocol-toy", "protocol-leaks-toy"])
+def test_stopped_in_the_middle_it_goes_on_to_the_same_record(data, record, leaks, tmp_path, stopped):
+    (job,) = (job for job in find_experiment("protocol").jobs("toy") if job.name == stopped)
+    experiment = dataclasses.replace(find_experiment("protocol"), jobs=lambda name: [job])
+    records, place = Records(tmp_path / "cells"), tmp_path / "unfinished"
+
+    def stop_at_13(step, last_step, evaluation):
+        if step == 13:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out({"toy": [experiment]}, records, TERMS, lambda name: data, unfinished=place, watch=stop_at_13)
+    assert not list(records.folder.glob("*"))
+    with pytest.raises(BegunOtherwiseError, match=f"remove {place / stopped}.job"):
+        carry_out({"toy": [experiment]}, records, TERMS, lambda name: given_split(70, 60, 901), unfinished=place)
+    steps = []
+    carry_out(
+        {"toy": [experiment]},
+        records,
+        TERMS,
+        lambda name: data,
+        unfinished=place,
+        watch=lambda step, last_step, evaluation: steps.append(step),
+    )
+    assert steps[0] == 14
+    assert not place.exists()
+    whole = record if stopped == "protocol-toy" else leaks
+    assert records.find(stopped)["rows"] == whole["rows"]
 
 
 def test_the_experiment_has_a_job_for_the_masks_and_one_for_the_leaks(data, tmp_path, monkeypatch):

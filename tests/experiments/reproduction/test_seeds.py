@@ -2,11 +2,15 @@
 
 import pytest
 from forged_records import write_forged
+from toy import given_split
 
+from pspns.evaluation.protocol import STRICT
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import find_experiment
 from pspns.experiments.reproduction.seeds import deviation, furthest, span
+from pspns.experiments.request import QUICK
+from pspns.run import make_split
 
 EXPERIMENT = find_experiment("seeds")
 TEN = Terms()
@@ -31,8 +35,7 @@ def rows(table):
 
 
 def of(records, data="epinions"):
-    (table,) = EXPERIMENT.section(records, [data]).tables
-    return rows(table)
+    return rows(EXPERIMENT.section(records, [data]).tables[0])
 
 
 def test_the_readings_by_hand():
@@ -59,7 +62,7 @@ def test_each_row_is_of_its_own_protocol_and_metric(tmp_path):
     assert found["RNS", "strict", "Recall@20"]["range / mean"].value != pytest.approx(40.0)
     assert set(found["PSP-NS", "published", "Recall@20"].values()) >= {None}
     assert found["PSP-NS", "published", "Recall@20"]["mean"] is None
-    assert EXPERIMENT.section(records, ["epinions"]).missing == (cell("psp-ns", "published").name,)
+    assert EXPERIMENT.section(records, ["epinions"]).missing[0] == cell("psp-ns", "published").name
 
 
 def test_each_reading_says_whether_at_most_holds(tmp_path):
@@ -104,7 +107,7 @@ def test_fewer_seeds_are_said(tmp_path):
     records = Records(tmp_path)
     for one in EXPERIMENT.cells("epinions"):
         write(records, one, {})
-    assert len(EXPERIMENT.section(records, ["epinions"]).words) == 1
+    assert len(EXPERIMENT.section(records, ["epinions"]).words) == 2
     write(records, cell("uniform"), {}, terms=Terms(seeds=4))
     words = EXPERIMENT.section(records, ["epinions"]).words[-1]
     assert words.startswith("Fewer than 10 seeds")
@@ -123,10 +126,60 @@ def test_one_seed_has_no_spread(tmp_path):
 
 def test_it_is_run_on_all_data_sets_of_the_paper():
     assert EXPERIMENT.data == ("ml-1m", "epinions", "pinterest", "yelp2018-part")
-    cells = list(EXPERIMENT.cells("ml-1m"))
+    cells = [one for one in EXPERIMENT.cells("ml-1m") if not one.changes]
     assert [(one.method, one.protocol) for one in cells] == [
         ("uniform", "strict"),
         ("psp-ns", "strict"),
         ("psp-ns", "published"),
     ]
     assert {one.n_seeds for one in cells} == {10}
+
+
+def on_split(method, protocol="strict", *, data="epinions", data_seed=1):
+    """As `cells` has it."""
+    return next(
+        one
+        for one in EXPERIMENT.cells(data)
+        if (one.method, one.protocol) == (method, protocol) and ("run.data_seed", data_seed) in one.changes
+    )
+
+
+def test_random_splits_are_of_the_given_shares_and_of_one_seed():
+    for data, shares in (("ml-1m", (0.1, 0.1)), ("epinions", (0.1, 0.2))):
+        drawn = [one for one in EXPERIMENT.cells(data) if one.changes]
+        assert len(drawn) == 3 * 3
+        settings = [one.settings(TEN, data) for one in drawn]
+        assert {(one.split.valid_share, one.split.test_share) for one in settings} == {shares}
+        assert {one.run.data_seed for one in settings} == {1, 2, 3}
+        assert {one.run.seeds for one in settings} == {(0,)}
+    assert not [one for one in EXPERIMENT.cells("pinterest") if one.changes]
+    name = on_split("uniform", data="ml-1m", data_seed=2).name
+    assert name == "lightgcn-ml-1m-uniform-strict-split-random-data-seed-2-seeds-0"
+
+
+def test_a_random_split_is_another_one_than_that_given(tmp_path):
+    data = given_split(60, 50, 600)
+    given, drawn = (one.settings(QUICK, "toy") for one in (cell("uniform"), on_split("uniform")))
+    splits = [make_split(data, one, STRICT) for one in (given, drawn)]
+    assert splits[0].fingerprint() != splits[1].fingerprint()
+    assert len(splits[1].test) == round(0.2 * len(data.interactions))
+
+
+def test_splits_by_hand(tmp_path):
+    records = Records(tmp_path)
+    write(records, cell("psp-ns"), {"recall@20": [0.2] * 10})
+    write(records, cell("uniform"), {"recall@20": [0.25] * 10})
+    for data_seed, plain, ours in ((1, 0.2, 0.1), (2, 0.2, 0.3), (3, 0.4, 0.2)):
+        write(records, on_split("uniform", data_seed=data_seed), {"recall@20": [plain]})
+        write(records, on_split("psp-ns", data_seed=data_seed), {"recall@20": [ours]})
+    found = rows(EXPERIMENT.section(records, ["epinions"]).tables[1])
+    row = found["PSP-NS", "strict"]
+    assert [row[column].value for column in ("as given", "random 1", "random 2", "random 3")] == pytest.approx(
+        [20, 10, 30, 20]
+    )
+    assert row["deviation / mean"].value == pytest.approx(50)
+    gains = found["PSP-NS against RNS", "strict"]
+    assert [gains[column].value for column in ("as given", "random 1", "random 2", "random 3")] == pytest.approx(
+        [-20, -50, 50, -50]
+    )
+    assert set(found["PSP-NS against RNS", "published"].values()) == {None}
