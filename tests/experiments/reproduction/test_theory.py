@@ -377,8 +377,11 @@ def test_the_section_shows_records_and_names_what_is_missing(record, tmp_path):
 
 
 def test_planted_worlds_are_measured_once_whatever_the_data(truth, tmp_path, monkeypatch):
+    plants = []
+
     class Small:
         def plant(self):
+            plants.append(truth)
             return truth
 
     planted = {"planted-clustered": Small}
@@ -386,8 +389,11 @@ def test_planted_worlds_are_measured_once_whatever_the_data(truth, tmp_path, mon
     monkeypatch.setattr(theory, "find_part", lambda kind, name: planted[name])
     monkeypatch.setattr(theory, "measure", lambda name, *rest: made(1.0, 1.0))
     records = Records(tmp_path)
-    for data in ("one", "other"):
-        carry_out({data: [find_experiment("theory")]}, records, TERMS, lambda name: truth.interactions)
+    experiments = [find_experiment("theory")]
+    for data_names in (("one", "other"), ("one", "other", "third")):
+        carry_out(dict.fromkeys(data_names, experiments), records, TERMS, lambda name: truth.interactions)
+    assert len(plants) == 1
+    assert records.has("theory-third")
     record = records.find("theory-planted-worlds")
     (world,) = record["worlds"].values()
     assert set(world["builders"]) == set(words_of_theory.BUILDERS)
