@@ -190,7 +190,7 @@ def mask_words(records: Records, data_names: Iterable[str]) -> str:
         return "What the mask of `published` does to a model that never saw a constructed pair has no record yet."
     told = "RNS never saw a constructed pair. "
     if shares:
-        told += f"Ranked under the mask of `published`, it has as much of PSP-NS's gain there: {listed(shares)}. "
+        told += f"Ranked under the mask of `published`, it has this much of PSP-NS's gain there: {listed(shares)}. "
     if without_gain:
         told += f"On {listed(without_gain)} PSP-NS gains nothing under `published`, so there is nothing to share out. "
     return told.rstrip()

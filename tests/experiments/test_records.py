@@ -13,7 +13,7 @@ from pspns.errors import DataError
 from pspns.evaluation.significance import bootstrap_interval, sign_flip_p_value
 from pspns.experiments import records as records_module
 from pspns.experiments.cells import Cell, Terms
-from pspns.experiments.records import Records, Seen, describe_cell, difference, relative
+from pspns.experiments.records import Records, Seen, describe_cell, difference, luck, relative
 from pspns.run import run
 
 QUICK = Terms(
@@ -234,3 +234,12 @@ def test_what_another_process_has_written_is_found(tmp_path):
     assert here.find("made-elsewhere") is None
     elsewhere.write("made-elsewhere", {"value": 1})
     assert here.find("made-elsewhere") == {"value": 1}
+
+
+def test_what_is_far_out_has_the_p_of_the_sign_flips_themselves():
+    rng = np.random.default_rng(0)
+    for mean in (0.0, 0.1, 0.3, 1.0):
+        by_user = rng.normal(mean, 1.0, size=500)
+        assert luck(by_user) == sign_flip_p_value(by_user, rng=np.random.default_rng(0))
+    few = np.full(9, 0.5)
+    assert luck(few) == 2 / 2**9

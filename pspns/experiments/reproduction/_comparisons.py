@@ -8,16 +8,14 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from pspns.evaluation.significance import holm, sign_flip_p_value
+from pspns.evaluation.significance import holm
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
-from pspns.experiments.records import Records, Seen
+from pspns.experiments.records import Records, Seen, p_value
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
@@ -26,9 +24,6 @@ from pspns.experiments.verdicts import Outcome
 # Of claims that a picture or nothing shows; the pictures' data sets are not named, so those that most tables have.
 MODEL, METRICS, DATA = "lightgcn", ("recall@20", "precision@20"), published.tables()["variants"].data
 USERS = {"all": "", "inactive": ", inactive users", "other": ", other users"}
-# So many standard errors from zero no sign pattern of 10,000 comes near.
-FAR_OUT = 6.0
-LEAST_P = 1 / 10_001
 
 
 @dataclass(frozen=True)
@@ -177,18 +172,6 @@ def figure(seen: Seen, metric: str, users: str) -> float | None:
         return 100 * seen.mean(metric)
     group = groups(seen).get(users)
     return 100 * group.figures[metric] if group else None
-
-
-def p_value(one: Seen, other: Seen) -> float | None:
-    """That neither is better in Recall@20: a sign-flip test over users; None where a record has no hits of users."""
-    first, second = one.recalls(), other.recalls()
-    if first is None or second is None or one.record["data"]["fingerprint"] != other.record["data"]["fingerprint"]:
-        return None
-    by_user = first - second
-    error = float(by_user.std()) / math.sqrt(len(by_user))
-    if abs(float(by_user.mean())) > FAR_OUT * error:
-        return LEAST_P
-    return sign_flip_p_value(by_user, rng=np.random.default_rng(0))
 
 
 def _within_spread(one: Seen, other: Seen, metric: str) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pspns.evaluation.significance import holm
-from pspns.experiments.records import Seen
-from pspns.experiments.reproduction._comparisons import p_value
+from pspns.experiments.records import Seen, p_value
 
 CLEAR = 0.05
 

@@ -12,9 +12,8 @@ from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import PSP_NS, method_tables, method_words
-from pspns.experiments.records import Record, Records, Seen, relative
+from pspns.experiments.records import Record, Records, Seen, p_value, relative
 from pspns.experiments.reproduction._beside import against, captioned, differences, words
-from pspns.experiments.reproduction._comparisons import p_value
 from pspns.experiments.reproduction._curves import CLEAR, Curve, chosen_on_validation
 from pspns.experiments.reproduction._equal_steps import FIXED, Changes, steps_words
 from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
