@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from pspns.experiments import results_page
+from pspns.experiments import reproduction_page, results_page
+from pspns.experiments.paper_figures import paper_figures, tried
+from pspns.experiments.records import Records
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -134,6 +136,21 @@ def test_the_page_of_results_is_what_the_records_give():
     assert shown == results_page.page(ROOT / "results"), (
         "run python -m pspns.experiments.results_page results docs/results.md"
     )
+
+
+def test_the_page_of_the_reproduction_is_what_the_records_give():
+    shown = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert shown == reproduction_page.page(ROOT / "results" / "cells", "../results/cells"), (
+        "run python -m pspns.experiments.reproduction_page results/cells docs/reproduction.md"
+    )
+
+
+def test_of_every_figure_that_is_far_from_the_papers_it_is_said_what_was_tried():
+    figures = paper_figures(Records(ROOT / "results" / "cells"), ["ml-1m", "epinions"])
+    far = {(one.data, one.model, one.method) for one in figures if one.is_far}
+    assert far
+    assert not far - tried().keys()
+    assert {(one.data, one.model, one.method) for one in figures} >= tried().keys()
 
 
 # The README's rows and columns, and where each cell is taken from.

@@ -24,7 +24,10 @@ def section_lines(section: Section, folder: str, *, level: int = 2) -> Iterator[
     for paragraph in section.words:
         yield from (wrapped(paragraph), "")
     for table in section.tables:
-        yield from table_lines(table, folder)
+        if table.is_measured:
+            yield from table_lines(table, folder)
+        else:
+            yield from (f"**{escaped(table.caption)}**: there is no figure yet.", "")
     yield from plots_lines(section.plots)
 
 

@@ -61,6 +61,12 @@ class Table:
             if len(heads) != len(self.heads) or len(cells) != len(self.columns):
                 raise ValueError(f"{self.name}: {heads} {cells} do not fit {self.heads} {self.columns}")
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has more than what is printed in the paper."""
+        cells = [cell for _, of_row in self.rows for cell in of_row]
+        return any(cell.record if isinstance(cell, Number) else cell for cell in cells)
+
 
 @dataclass(frozen=True)
 class Series:

@@ -1,5 +1,6 @@
 """Sections as Markdown."""
 
+import dataclasses
 import re
 
 from pspns.evaluation.protocol import PUBLISHED
@@ -67,3 +68,11 @@ def test_lines_are_no_longer_than_elsewhere():
     words = " ".join(["word"] * 100)
     assert max(map(len, wrapped(words).splitlines())) <= 120
     assert wrapped(words).split() == words.split()
+
+
+def test_a_table_of_the_papers_figures_alone_is_only_named():
+    rows = ((("RNS", ""), (Number(26.68), None)),)
+    text = text_of(tables=(dataclasses.replace(TABLE, rows=rows),))
+    assert text.endswith("**All \\| of it**: there is no figure yet.\n")
+    assert "26.68" not in text
+    assert not dataclasses.replace(TABLE, rows=()).is_measured
