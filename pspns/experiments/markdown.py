@@ -23,11 +23,17 @@ def section_lines(section: Section, folder: str, *, level: int = 2) -> Iterator[
         yield from (wrapped(f"> {WARNING}", rest="> "), "")
     for paragraph in section.words:
         yield from (wrapped(paragraph), "")
+    notes: dict[str, str] = {}  # note → caption of the first table that has it
     for table in section.tables:
-        if table.is_measured:
-            yield from table_lines(table, folder)
-        else:
+        if not table.is_measured:
             yield from (f"**{escaped(table.caption)}**: there is no figure yet.", "")
+            continue
+        yield from table_lines(table, folder)
+        if table.note in notes:
+            yield from (wrapped(f"To be read as *{notes[table.note]}*."), "")
+        elif table.note:
+            notes[table.note] = table.caption
+            yield from (wrapped(table.note), "")
     yield from plots_lines(section.plots)
 
 
@@ -40,8 +46,6 @@ def table_lines(table: Table, folder: str) -> Iterator[str]:
     for heads, cells in table.rows:
         yield row_line([*map(escaped, heads), *(cell_text(cell, folder) for cell in cells)])
     yield ""
-    if table.note:
-        yield from (wrapped(table.note), "")
 
 
 def plots_lines(plots: Iterable[Plot]) -> Iterator[str]:

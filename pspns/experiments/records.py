@@ -169,12 +169,17 @@ def difference(one: Seen, other: Seen) -> Difference | None:
 
 
 def paired(one: Seen, other: Seen) -> Floats | None:
-    """Recall@20 of each user, one model minus another; None where a record has no hits of users, or the two are not of
-    the same test."""
+    """Recall@20 of each user, one model minus another; None where a record has no hits of users, or the two are not
+    alike."""
     first, second = one.recalls(), other.recalls()
-    if first is None or second is None or one.record["data"]["fingerprint"] != other.record["data"]["fingerprint"]:
-        return None
-    return first - second
+    return first - second if first is not None and second is not None and are_alike(one, other) else None
+
+
+def are_alike(one: Seen, other: Seen) -> bool:
+    """Of the same test, and neither stopped by a limit below the other's, with which it might have risen still."""
+    limits = [seen.record["settings"]["training"]["max_steps"] for seen in (one, other)]
+    cut_short = any(seen.limit and limit < max(limits) for seen, limit in zip((one, other), limits, strict=True))
+    return one.record["data"]["fingerprint"] == other.record["data"]["fingerprint"] and not cut_short
 
 
 def p_value(one: Seen, other: Seen) -> float | None:

@@ -76,3 +76,9 @@ def test_a_table_of_the_papers_figures_alone_is_only_named():
     assert text.endswith("**All \\| of it**: there is no figure yet.\n")
     assert "26.68" not in text
     assert not dataclasses.replace(TABLE, rows=()).is_measured
+
+
+def test_a_note_that_repeats_is_referred_to():
+    text = text_of(tables=(TABLE, dataclasses.replace(TABLE, caption="Again")))
+    assert text.count("In *percent*.") == 1
+    assert text.endswith("To be read as *All | of it*.\n")

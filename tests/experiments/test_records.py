@@ -243,3 +243,16 @@ def test_what_is_far_out_has_the_p_of_the_sign_flips_themselves():
         assert luck(by_user) == sign_flip_p_value(by_user, rng=np.random.default_rng(0))
     few = np.full(9, 0.5)
     assert luck(few) == 2 / 2**9
+
+
+def test_what_a_lower_limit_stopped_is_not_compared(tmp_path):
+    records = Records(tmp_path)
+    short = dataclasses.replace(TERMS, max_steps=900)
+    cells = [Cell("ml-1m", "mf", method) for method in ("uniform", "dns", "ahns", "repeated")]
+    for cell, terms, limit in zip(cells, (TERMS, short, short, TERMS), (True, True, False, True), strict=True):
+        write_forged(records, cell, terms=terms, limit=limit)
+    uniform, stopped, finished, as_long = map(records.see, cells)
+    assert difference(stopped, uniform) is None
+    assert difference(uniform, stopped) is None
+    assert difference(finished, uniform) is not None  # its patience was spent before
+    assert difference(as_long, uniform) is not None

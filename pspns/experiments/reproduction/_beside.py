@@ -24,9 +24,9 @@ BESIDE_NOTE = (
     "*Figure by figure* of data that are the paper's own. *difference*: ours under `published` against the printed "
     "figure, marked beyond {far:g} % if the data are the paper's own. *against {reference}*: Recall@20 under "
     "`strict`, in points, with a 95 % bootstrap interval over users; p is that of a sign-flip test over users, "
-    "Holm-corrected within the table. *limit*: a seed reached the limit of steps before its patience was spent. Under "
-    "`published` popular, svd and ease are ranked with PSP-NS's pairs left out, as PSP-NS is; methods that build no "
-    "pairs have only train left out, and are trained as under `strict`."
+    "Holm-corrected within the table. *limit*: a seed reached the limit of steps before its patience was spent; it is "
+    "not compared with what had a higher limit. Under `published` popular, svd and ease are ranked with PSP-NS's pairs "
+    "left out, as PSP-NS is; methods that build no pairs have only train left out, and are trained as under `strict`."
 )
 
 

@@ -15,7 +15,7 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
-from pspns.experiments.records import Records, Seen, p_value
+from pspns.experiments.records import Records, Seen, are_alike, p_value
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
@@ -137,7 +137,7 @@ def decide(pairs: Iterable[Pair]) -> list[Outcome]:
     for pair in pairs:
         one, other = pair.one, pair.other
         high, low = (figure(seen, pair.metric, pair.users) if seen else None for seen in (one, other))
-        if one is None or other is None or high is None or low is None:
+        if one is None or other is None or high is None or low is None or not are_alike(one, other):
             outcomes.append(Outcome(pair.what, None))
             continue
         if pair.users == "all" and pair.metric == "recall@20" and (p := p_value(one, other)) is not None:
