@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 
 from pspns.experiments import reproduction_page, results_page
+from pspns.experiments.data_sets import known_data
+from pspns.experiments.headline import place_at
 from pspns.experiments.paper_figures import paper_figures, tried
 from pspns.experiments.records import Records
+from pspns.experiments.reproduction._protocol_section import mask_share
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -182,6 +185,22 @@ def test_the_figures_in_the_readme_are_those_of_the_records():
             assert shown.strip() == f"{statistics.mean(values):.2f}{spread}", f"{row} on {data} under {protocol}"
             n_checked += 1
     assert n_checked == 38
+
+
+def test_the_gains_in_the_readme_are_those_of_the_records():
+    table = (ROOT / "README.md").read_text(encoding="utf-8").split("<!-- reproduction:")[1].split("\n\n")[0]
+    records = Records(ROOT / "results" / "cells")
+    rows = re.findall(r"^\| (.*), `(\w+)` \|(.*)\|$", table, re.MULTILINE)
+    assert len(rows) == 5
+    titles = {known_data(name).title: name for name in ("ml-1m", "epinions", "pinterest")}
+    for title, model, cells in rows:
+        place = place_at(records, titles[title], model)
+        gains = place.printed_gain(), place.gain("published"), place.gain("strict")
+        assert gains[2] < 0
+        assert place.tested["psp-ns"].p_value < 0.05
+        share = mask_share(records.find(f"protocol-{titles[title]}")).share
+        expected = [*(f"{gain:+.1f} %" for gain in gains), f"{100 * share:.0f} %" if model == "lightgcn" else "–"]
+        assert [cell.strip() for cell in cells.split("|")] == expected
 
 
 def record_of(row: str, protocol: str, data: str) -> dict[str, Any]:

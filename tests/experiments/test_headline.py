@@ -120,7 +120,7 @@ def test_what_the_mask_does_alone(records):
     put_masks(records, "epinions", 0.2, 0.3, 0.1)
     assert words(records)[3] == (
         "RNS never saw a constructed pair. Ranked under the mask of `published`, it has this much of PSP-NS's gain "
-        "there: 60 % (± 14 over seeds) on MovieLens-1M. On Epinions PSP-NS gains nothing under `published`, so there "
+        "there: 60 % (± 14.1 over seeds) on MovieLens-1M. On Epinions PSP-NS gains nothing under `published`, so there "
         "is nothing to share out."
     )
 

@@ -70,7 +70,7 @@ class MaskShare:
                 f"there is no gain to share out: RNS has {self.plain:.2f} under mask train, PSP-NS as published "
                 f"{self.published:.2f} under its own"
             )
-        deviation = f" (± {100 * self.spread:.0f} over seeds)" if self.spread is not None else ""
+        deviation = f" (± {100 * self.spread:.1f} over seeds)" if self.spread is not None else ""
         return (
             f"mask share = [RNS(PSP mask) − RNS(train)] / [PSP-NS(PSP mask) − RNS(train)] = "
             f"[{self.plain_masked:.2f} − {self.plain:.2f}] / [{self.published:.2f} − {self.plain:.2f}] = "

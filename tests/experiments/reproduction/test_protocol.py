@@ -257,7 +257,7 @@ def test_the_mask_share_is_worked_by_hand():
     # Means 25, 33, 40: 8 of 15. Seeds 10 of 20 and 6 of 10: 0.5 and 0.6.
     assert share.share == pytest.approx(8 / 15)
     assert share.spread == pytest.approx(0.1 / 2**0.5)
-    assert "[33.00 − 25.00] / [40.00 − 25.00] = 53 % (± 7 over seeds)" in share.words()
+    assert "[33.00 − 25.00] / [40.00 − 25.00] = 53 % (± 7.1 over seeds)" in share.words()
     nothing = mask_share(made([0.3], [0.31], [0.29]))
     assert nothing.share is None
     assert "no gain to share out" in nothing.words()
