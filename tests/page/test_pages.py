@@ -20,6 +20,9 @@ PAPER = 673
 SHRINKS = 1.25
 """So much wider a page may be: Chromium makes it smaller then, at most to half; at this it is easy to read."""
 
+MOST_DOWNLOADS = 10
+"""That Chromium allows a page without a window, whoever asks for them."""
+
 each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
@@ -100,14 +103,16 @@ def test_downloads_have_the_figures_of_the_page(opened: Opened, tmp_path: Path) 
     page, browser = opened.page, opened.page.browser
     browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path), eventsEnabled=True)
     n_links = page.evaluate("document.querySelectorAll('a[download]').length")
-    for number in range(n_links):
+    n_taken = min(n_links, MOST_DOWNLOADS)
+    for number in range(n_taken):
         page.evaluate(f"document.querySelectorAll('a[download]')[{number}].click()")
         browser.wait_for("Browser.downloadProgress", state="completed")
     tables = [table for section in opened.made.sections for table in section.tables]
     tables = [table for table in tables if any(cell is not None for _, cells in table.rows for cell in cells)]
     n_plots = page.evaluate("document.querySelectorAll('figure').length") if tables else 0
-    assert len(list(tmp_path.iterdir())) == n_links == 2 * len(tables) + n_plots
-    for table in tables:
+    assert n_links == 2 * len(tables) + n_plots
+    assert len(list(tmp_path.iterdir())) == n_taken
+    for table in tables[: n_taken // 2]:
         shown = page.evaluate(
             f"[...document.getElementById('table-{file_name(table.name)}').querySelectorAll('tbody tr')]"
             ".map(row => [...row.querySelectorAll('td')].map(cell => cell.innerText)).filter(row => row.length)"
