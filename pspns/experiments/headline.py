@@ -3,7 +3,7 @@ what helps instead. All of it is worked out from records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pspns.experiments import published
@@ -24,6 +24,10 @@ METRIC = "recall@20"
 TABLES = {"lightgcn": "overall", "mf": "mf"}
 """Of the paper, by model."""
 CLEAR = 0.05
+CHOSEN_BEFORE = (
+    " Its learning rate and L2 weight are part of it, chosen on validation of MovieLens-1M and Epinions; RNS has its "
+    "defaults unless it had trials, too."
+)
 NOT_APART = "not clearly apart from RNS"
 
 
@@ -72,6 +76,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             left_words(places),
             mask_words(asked, data_names),
             *(instead_words(places, method) for method in INSTEAD),
+            *limit_words(places),
         ),
         tables=(_places_table(places),),
         is_shaped_by_test=True,
@@ -116,8 +121,9 @@ def _places_table(places: Sequence[Place]) -> Table:
             "The first three in percent of RNS under the same rule. *points*: of Recall@20 in percent, with a 95 % "
             "bootstrap interval over users; p is that of a sign-flip test over users, Holm-corrected within the row. "
             "RNS, PSP-NS and recommended under `strict` have the settings that trials on validation chose, if all "
-            "three had trials; under `published` PSP-NS alone has trials, on the paper's grids, as "
-            "in the paper. In the tables of all methods it stands at its defaults."
+            "three had trials and were trained with their choice; under `published` PSP-NS alone has trials, on the "
+            "paper's grids, as in the paper. In the tables of all methods it stands at its defaults. *limit*: a seed "
+            "of either reached the limit of steps before its patience was spent."
         ),
     )  # fmt: skip
 
@@ -126,7 +132,8 @@ def _gain_number(place: Place, protocol: str) -> Number | None:
     gain = place.gain(protocol)
     if gain is None:
         return None
-    return Number(gain, digits=1, sign=True, unit=" %", record=place.seen[PSP_NS, protocol].name)
+    limit = place.seen[PSP_NS, protocol].limit or place.seen[RNS, protocol].limit
+    return Number(gain, digits=1, sign=True, unit=" %", note=limit, record=place.seen[PSP_NS, protocol].name)
 
 
 def comes_back_words(figures: Sequence[Figure], data_names: Iterable[str]) -> str:
@@ -184,7 +191,7 @@ def mask_words(records: Records, data_names: Iterable[str]) -> str:
         if found.share is None:
             without_gain.append(title)
         else:
-            spread = f" (± {100 * found.spread:.1f} over seeds)" if found.spread is not None else ""
+            spread = f" (± {100 * found.spread:.1f} over seeds)" if found.spread is not None else " (one seed)"
             shares.append(f"{100 * found.share:.0f} %{spread} on {title}")
     if not shares and not without_gain:
         return "What the mask of `published` does to a model that never saw a constructed pair has no record yet."
@@ -197,8 +204,27 @@ def mask_words(records: Records, data_names: Iterable[str]) -> str:
 
 
 def instead_words(places: Sequence[Place], method: str) -> str:
-    label = {"ease": "EASE, which needs no training loop,", "recommended": "our recipe `recommended`"}[method]
-    return against_rns(places, method, "Under `strict` ", label)
+    label = {
+        "ease": "EASE, which needs no training loop and whose one setting validation chose,",
+        "recommended": "our recipe `recommended`",
+    }[method]
+    told = against_rns(places, method, "Under `strict` ", label)
+    has_records = any(method in place.tested for place in places)
+    return told + CHOSEN_BEFORE if method == "recommended" and has_records else told
+
+
+def limit_words(places: Sequence[Place]) -> Iterator[str]:
+    """Where training was cut short, so that what is compared may still move."""
+    found: dict[str, list[str]] = {}
+    for place in places:
+        for (method, protocol), seen in place.seen.items():
+            if seen.limit:
+                steps = seen.record["settings"]["training"]["max_steps"]
+                label = f"{method_words(method)} under `{protocol}`"
+                found.setdefault(f"{place.title} after {steps:,} steps", []).append(label)
+    if found:
+        told = "; ".join(f"{where} ({', '.join(dict.fromkeys(labels))})" for where, labels in found.items())
+        yield f"A limit of steps ended training before patience was spent, so that figures may still move: {told}."
 
 
 def against_rns(places: Sequence[Place], method: str, begin: str, label: str = "") -> str:

@@ -30,7 +30,7 @@ def section_lines(section: Section, folder: str, *, level: int = 2) -> Iterator[
             continue
         yield from table_lines(table, folder)
         if table.note in notes:
-            yield from (wrapped(f"To be read as *{notes[table.note]}*."), "")
+            yield from (wrapped(f"The note below *{escaped(notes[table.note])}* holds here, too."), "")
         elif table.note:
             notes[table.note] = table.caption
             yield from (wrapped(table.note), "")

@@ -86,8 +86,9 @@ def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
             f"have a record under `published`; {len(seen) - len(far)} of these are within {FAR:g} % of what is "
             "printed. Nothing was chosen by how close it comes.",
             f"{method_words(PSP_NS)} stands here as in the paper, with the settings that trials on validation chose "
-            "from its grids, if it had trials. In the tables of all methods, of variants and of inactive users it "
-            "stands at its defaults, so the same printed figure may have another of ours beside it there. All other "
+            "from its grids, if it had trials and was trained with their choice. In the tables of all methods, of "
+            "variants and of inactive users it stands at its defaults, so the same printed figure may have another of "
+            "ours beside it there. All other "
             "methods are at their defaults here and there.",
         ),
         tables=(*tables, *([figures_table("figures", "All that have a record", seen)] if seen else [])),

@@ -131,7 +131,26 @@ def test_what_helps_instead(records):
     assert words(records)[4].startswith(
         "Under `strict` our recipe `recommended` is above RNS in the one case there is:"
     )
-    assert words(records)[5].startswith("Under `strict` EASE, which needs no training loop, is not clearly apart from")
+    assert "chosen on validation of MovieLens-1M" in words(records)[4]
+    assert words(records)[5].startswith(
+        "Under `strict` EASE, which needs no training loop and whose one setting validation chose, is not clearly apart"
+    )
+
+
+def test_what_a_limit_cut_short_is_named(records):
+    put_place(records, "ml-1m", BELOW)
+    assert len(words(records)) == 6
+    name = "lightgcn-ml-1m-psp-ns-published"
+    record = records.find(name)
+    record["steps"] = [record["settings"]["training"]["max_steps"]]
+    records.write(name, record)
+    again = Records(records.folder)
+    assert words(again)[6].endswith(
+        "may still move: MovieLens-1M with LightGCN after "
+        f"{record['settings']['training']['max_steps']:,} steps (PSP-NS under `published`)."
+    )
+    row = headline(again, DATA).tables[0].rows[0][1]
+    assert [row[1].note, row[2].note] == ["limit", ""]
 
 
 def test_the_table_leads_to_records(records):

@@ -188,11 +188,19 @@ def test_one_that_is_alone_has_its_pairs_built_before_the_clock_runs(
     def building(split: Any, settings: Any, *rest: Any) -> Any:
         built.append(type(settings.positives).__name__)
 
+    real = loop_module.run_together
+
+    def training(*given: Any, **how: Any) -> Any:
+        n_before.append(len(built))
+        return real(*given, **how)
+
+    n_before: list[int] = []
     monkeypatch.setattr(loop_module, "build_world", building)
+    monkeypatch.setattr(loop_module, "run_together", training)
     for alone in (False, True):
         with trained([Cell(DATA, "mf", "global", alone=alone)], data, TERMS, Telling()):
             pass
-        assert len(built) == alone
+        assert len(built) == n_before[-1] == alone
 
 
 def test_when_earlier_loops_are_done_the_others_are_as_they_were() -> None:

@@ -81,4 +81,4 @@ def test_a_table_of_the_papers_figures_alone_is_only_named():
 def test_a_note_that_repeats_is_referred_to():
     text = text_of(tables=(TABLE, dataclasses.replace(TABLE, caption="Again")))
     assert text.count("In *percent*.") == 1
-    assert text.endswith("To be read as *All | of it*.\n")
+    assert text.endswith("The note below *All \\| of it* holds here, too.\n")

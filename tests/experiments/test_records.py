@@ -238,7 +238,7 @@ def test_what_another_process_has_written_is_found(tmp_path):
 
 def test_what_is_far_out_has_the_p_of_the_sign_flips_themselves():
     rng = np.random.default_rng(0)
-    for mean in (0.0, 0.1, 0.3, 1.0):
+    for mean in (0.0, 0.1, 0.13, 0.16, 0.2, 0.3, 1.0):
         by_user = rng.normal(mean, 1.0, size=500)
         assert luck(by_user) == sign_flip_p_value(by_user, rng=np.random.default_rng(0))
     few = np.full(9, 0.5)

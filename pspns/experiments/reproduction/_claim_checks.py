@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pspns.experiments import published
+from pspns.experiments.cells import SEEDS_OF_HEADLINE
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import method_words
-from pspns.experiments.records import Records, Seen, relative
+from pspns.experiments.records import Records, Seen, are_alike, relative
 from pspns.experiments.reproduction import construction_time, convergence, parameters, seeds, theory, variants
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.reproduction._comparisons import (
@@ -56,7 +57,8 @@ def denoisers_leave_inactive_users_behind(records: Records, data_names: Sequence
         plain = records.see(cell_of(data, "lightgcn", "uniform"))
         for method in DENOISERS:
             what = f"{known_data(data).title}, {method_words(method)}"
-            changes = _changes(records.see(cell_of(data, "lightgcn", method)), plain)
+            seen = records.see(cell_of(data, "lightgcn", method))
+            changes = _changes(seen, plain) if seen and plain and are_alike(seen, plain) else None
             if changes is None:
                 outcomes.append(Outcome(what, None))
                 continue
@@ -149,7 +151,7 @@ def stable_over_seeds(records: Records, data_names: Sequence[str], protocol: str
         for metric in seeds.METRICS if stated else ():
             what = f"{known_data(data).title}, {words(metric)}"
             values = seen.per_seed(metric) if seen else []
-            if stated is None or len(values) < 2:
+            if stated is None or len(values) < SEEDS_OF_HEADLINE:  # fewer vary less
                 outcomes.append(Outcome(what, None))
                 continue
             furthest, most = seeds.furthest(values), stated.variation_percent[metric]

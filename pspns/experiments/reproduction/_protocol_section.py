@@ -156,7 +156,7 @@ def _control_words(title: str, record: Record) -> str:
         f"({_from_to(never['uniform'], 'uniform', TRAIN, NOT_SPARED)}). A random mask of the same size moves no model "
         f"that never saw PSP by more than {abs(_change(never[moved], TRAIN, RANDOM)):.2f} points ({ROWS[moved]}). Of "
         f"random labels nothing can be known (chance is {100 * labels['chance']:.2f}); the PSP mask that spares them "
-        f"makes recall of nothing: {_from_to(of_labels[most], most, TRAIN, SPARED)}."
+        f"creates recall where there is nothing to recall: {_from_to(of_labels[most], most, TRAIN, SPARED)}."
     )
 
 

@@ -70,6 +70,7 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
         words=(
             f"Every claim that the paper makes in words or in percent: {len(verdicts)} of them, in our words.",
             *(f"Under `{protocol}` {count_words(of[protocol] for of in verdicts.values())}." for protocol in PROTOCOLS),
+            "A claim holds as far as there are records; what is not measured yet stands beside it.",
         ),
         tables=(table,),
         is_shaped_by_test=True,

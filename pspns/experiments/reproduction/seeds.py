@@ -84,8 +84,8 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
             f"The paper states for every data set by how much Recall@20 and Precision@20 of {method_words(STATED_OF)} "
             f"vary over {published.terms()['seeds']} seeds, at most, but not whether that is a standard deviation, the "
             "largest distance from the mean or a range. So all three readings stand here, under both protocols.",
-            "What a seed decides is where training starts and what it draws; what a split decides is larger as a rule: "
-            "where the data set's split is the paper's, random ones of the same shares stand beside it.",
+            "A seed decides where training starts and what it draws, but not which pairs are held out. So, where the "
+            "split is the paper's, random ones of the same shares stand beside it.",
             *_too_few(seen),
         ),
         tables=(
@@ -114,7 +114,7 @@ def _too_few(seen: dict[str, AllSeen]) -> Iterable[str]:
     found = {one.name: one.n_seeds for of_data in seen.values() for one in of_data.values() if one}
     few = [f"{name} ({n_seeds})" for name, n_seeds in found.items() if n_seeds < SEEDS_OF_HEADLINE]
     if few:
-        yield f"Fewer than {SEEDS_OF_HEADLINE} seeds, over which results vary less, have: {', '.join(few)}."
+        yield f"These have fewer than {SEEDS_OF_HEADLINE} seeds, which makes the spread look smaller: {', '.join(few)}."
 
 
 def _table(data: str, seen: AllSeen) -> Table:

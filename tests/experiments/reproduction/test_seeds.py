@@ -110,7 +110,7 @@ def test_fewer_seeds_are_said(tmp_path):
     assert len(EXPERIMENT.section(records, ["epinions"]).words) == 2
     write(records, cell("uniform"), {}, terms=Terms(seeds=4))
     words = EXPERIMENT.section(records, ["epinions"]).words[-1]
-    assert words.startswith("Fewer than 10 seeds")
+    assert words.startswith("These have fewer than 10 seeds")
     assert "lightgcn-epinions-uniform-strict (4)" in words
     assert "psp-ns" not in words
 
