@@ -201,6 +201,13 @@ def test_the_gains_in_the_readme_are_those_of_the_records():
         share = mask_share(records.find(f"protocol-{titles[title]}")).share
         expected = [*(f"{gain:+.1f} %" for gain in gains), f"{100 * share:.0f} %" if model == "lightgcn" else "–"]
         assert [cell.strip() for cell in cells.split("|")] == expected
+    said = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, limit in (("ml-1m", "80,000"), ("pinterest", "40,000")):
+        seen = records.find(f"lightgcn-{name}-psp-ns-published")
+        steps = seen["settings"]["training"]["max_steps"]
+        assert steps in seen["steps"]
+        assert f"{steps:,}" == limit
+        assert limit in said
 
 
 def record_of(row: str, protocol: str, data: str) -> dict[str, Any]:

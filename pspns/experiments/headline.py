@@ -191,8 +191,7 @@ def mask_words(records: Records, data_names: Iterable[str]) -> str:
         if found.share is None:
             without_gain.append(title)
         else:
-            spread = f" (± {100 * found.spread:.1f} over seeds)" if found.spread is not None else " (one seed)"
-            shares.append(f"{100 * found.share:.0f} %{spread} on {title}")
+            shares.append(f"{100 * found.share:.0f} %{found.over_seeds} on {title}")
     if not shares and not without_gain:
         return "What the mask of `published` does to a model that never saw a constructed pair has no record yet."
     told = "RNS never saw a constructed pair. "

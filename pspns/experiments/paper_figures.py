@@ -88,8 +88,7 @@ def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
             f"{method_words(PSP_NS)} stands here as in the paper, with the settings that trials on validation chose "
             "from its grids, if it had trials and was trained with their choice. In the tables of all methods, of "
             "variants and of inactive users it stands at its defaults, so the same printed figure may have another of "
-            "ours beside it there. All other "
-            "methods are at their defaults here and there.",
+            "ours beside it there. All other methods are at their defaults here and there.",
         ),
         tables=(*tables, *([figures_table("figures", "All that have a record", seen)] if seen else [])),
         is_shaped_by_test=True,

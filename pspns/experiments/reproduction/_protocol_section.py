@@ -9,6 +9,7 @@ from typing import Any
 
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.records import Record, Records, limit_note
+from pspns.experiments.reproduction._beside import captioned
 from pspns.experiments.reproduction._masks import MASKS, NOT_SPARED, RANDOM, SPARED, TRAIN, TRAIN_VALID
 from pspns.experiments.sections import Number, Section, Table, TableCell
 
@@ -63,6 +64,14 @@ class MaskShare:
     """None where there is no gain to share out."""
     spread: float | None
     """Deviation over seeds; None where there are too few, or one of them has no gain."""
+    n_seeds: int
+
+    @property
+    def over_seeds(self) -> str:
+        """How sure one can be of the share, to stand behind it."""
+        if self.n_seeds == 1:
+            return " (one seed)"
+        return f" (± {100 * self.spread:.1f} over seeds)" if self.spread is not None else ""
 
     def words(self) -> str:
         if self.share is None:
@@ -70,11 +79,10 @@ class MaskShare:
                 f"there is no gain to share out: RNS has {self.plain:.2f} under mask train, PSP-NS as published "
                 f"{self.published:.2f} under its own"
             )
-        deviation = f" (± {100 * self.spread:.1f} over seeds)" if self.spread is not None else ""
         return (
             f"mask share = [RNS(PSP mask) − RNS(train)] / [PSP-NS(PSP mask) − RNS(train)] = "
             f"[{self.plain_masked:.2f} − {self.plain:.2f}] / [{self.published:.2f} − {self.plain:.2f}] = "
-            f"{100 * self.share:.0f} %{deviation}"
+            f"{100 * self.share:.0f} %{self.over_seeds}"
         )
 
 
@@ -90,6 +98,7 @@ def mask_share(record: Record) -> MaskShare:
         published,
         _share(plain, plain_masked, published),
         statistics.stdev(known) if len(known) == len(of_seeds) > 1 else None,
+        len(of_seeds),
     )
 
 
@@ -218,11 +227,6 @@ def _limit(record: Record | None, row: str) -> str:
     return limit_note(record["settings"]["training"], found["steps"]) if record and found else ""
 
 
-def _caption(data: str, what: str) -> str:
-    known = known_data(data)
-    return f"{known.title}, {what}{f' ({known.note})' if known.note else ''}"
-
-
 def _mask_table(name: str, data: str, record: Record | None, metric: str) -> Table:
     rows: list[tuple[tuple[str, ...], tuple[TableCell, ...]]] = []
     for row, words in ROWS.items():
@@ -235,7 +239,7 @@ def _mask_table(name: str, data: str, record: Record | None, metric: str) -> Tab
     by_mask = tuple(MASK_WORDS[mask] for mask in MASKS)
     return Table(
         name=f"{name}-{metric.replace('@', '-')}",
-        caption=_caption(data, f"{metric.capitalize()} of the same models under five masks"),
+        caption=captioned(data, f"{metric.capitalize()} of the same models under five masks"),
         heads=("model",),
         columns=(*by_mask, "PSP spared − train") if metric == METRICS[0] else by_mask,
         rows=tuple(rows),
@@ -262,7 +266,7 @@ def _label_table(name: str, data: str, record: Record | None) -> Table:
     chance = f" A random ranking under mask train has {100 * labels['chance']:.2f}." if labels else ""
     return Table(
         name=f"{name}-random-labels",
-        caption=_caption(data, "Recall@20 of random test labels"),
+        caption=captioned(data, "Recall@20 of random test labels"),
         heads=("model",),
         columns=("train", "PSP, these labels spared"),
         rows=rows,
@@ -283,7 +287,7 @@ def _leak_table(name: str, data: str, leaks: Record | None, record: Record | Non
         rows.append(((words,), tuple(_number(name, figures, mask, METRICS[0], limit=limit) for mask in masks)))
     return Table(
         name=name,
-        caption=_caption(data, "Recall@20 with leaks made on purpose"),
+        caption=captioned(data, "Recall@20 with leaks made on purpose"),
         heads=("model",),
         columns=("train", "train + valid", "PSP of all pairs, held-out spared"),
         rows=tuple(rows),

@@ -12,6 +12,7 @@ import numpy as np
 
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.records import Record, Records
+from pspns.experiments.reproduction._beside import captioned
 from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
 from pspns.experiments.verdicts import Outcome, judge
 
@@ -292,11 +293,6 @@ def _share_of_effect(record: Record, weights: str, pairs: str) -> float | None:
 # Tables.
 
 
-def _caption(data: str, what: str) -> str:
-    known = known_data(data)
-    return f"{known.title}, {what}{f' ({known.note})' if known.note else ''}"
-
-
 def _step_cells(name: str, steps: Steps | None, kind: str, watched: Iterable[str]) -> list[TableCell]:
     cells: list[TableCell] = []
     for optimiser in OPTIMISERS:
@@ -316,7 +312,7 @@ def _step_table(name: str, data: str, record: Record | None) -> Table:
         rows.append(((words,), (first, *_step_cells(name, steps, kind, watched))))
     return Table(
         name=f"{name}-one-step",
-        caption=_caption(data, "change of mean margins by one step"),
+        caption=captioned(data, "change of mean margins by one step"),
         heads=("positives of the step",),
         columns=(
             "mean weight",
@@ -349,7 +345,7 @@ def _growth_table(name: str, data: str, record: Record | None) -> Table:
             rows.append(((how, WATCHED[pairs]), tuple(cells)))
     return Table(
         name=f"{name}-growth",
-        caption=_caption(data, "change of the least active users' margins by the factor of their weights"),
+        caption=captioned(data, "change of the least active users' margins by the factor of their weights"),
         heads=("optimiser", "pairs"),
         columns=(*(f"× {factor:g}" for factor in factors), "slope", "R² of a straight line"),
         rows=tuple(rows),
@@ -375,7 +371,7 @@ def _control_table(name: str, data: str, record: Record | None) -> Table:
     of_figure = {"train": "train margin", "test": "held-out margin", "length": "length of vectors"}
     return Table(
         name=f"{name}-controls",
-        caption=_caption(data, "what user weights do, and what else does it"),
+        caption=captioned(data, "what user weights do, and what else does it"),
         heads=("weights",),
         columns=tuple(f"{OPTIMISERS[how]}, {groups[group]}: {of_figure[figure]}" for how, group, figure in columns),
         rows=tuple(rows),

@@ -258,6 +258,9 @@ def test_the_mask_share_is_worked_by_hand():
     assert share.share == pytest.approx(8 / 15)
     assert share.spread == pytest.approx(0.1 / 2**0.5)
     assert "[33.00 − 25.00] / [40.00 − 25.00] = 53 % (± 7.1 over seeds)" in share.words()
+    assert mask_share(made([0.2], [0.3], [0.4])).words().endswith("= 50 % (one seed)")
+    # Of two seeds one has no gain: there is a share of the means, and no deviation.
+    assert mask_share(made([0.2, 0.4], [0.3, 0.4], [0.5, 0.3])).words().endswith("= 50 %")
     nothing = mask_share(made([0.3], [0.31], [0.29]))
     assert nothing.share is None
     assert "no gain to share out" in nothing.words()
