@@ -67,10 +67,11 @@ def carry_out(
         if not due:
             continue
         data = load(name)
-        if due.trials:
-            hold(due.trials, data, records, terms, telling)
-            due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
         failed += _train(due.cells, data, records, terms, telling)
+        if due.trials:  # after the cells, whose beginnings are trials
+            hold(due.trials, data, records, terms, telling)
+            chosen = what_is_due(name, experiments, records, terms, keep=keep, only=only).cells
+            failed += _train([cell for cell in chosen if cell not in due.cells], data, records, terms, telling)
         for job in due.jobs:
             say(f"{name}, {job.name}")
             with telling.place(f"{job.name}.job") as place:

@@ -29,10 +29,10 @@ def check_same(path: Path, wanted: Settings, found: Tables) -> None:
 
 
 def meant(settings: Tables) -> Tables:
-    """What a result depends on, as it comes back from JSON; a key that did not exist then is at its default."""
+    """What a result depends on, as it comes back from JSON; a key or section that did not exist then is at its default."""
     plain = Settings().as_dict()
     found: Tables = {}
-    for section, entries in settings.items():
+    for section, entries in (plain | settings).items():
         kind = PART_SECTIONS.get(section)
         defaults = dataclasses.asdict(find_part(kind, entries["name"])()) if kind else plain[section]
         without = WITHOUT_MEANING.get(section, set())

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from pspns.errors import DivergedError, SettingsError
+from pspns.evaluation.selection import is_better, worst
 from pspns.experiments import published
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Data
 from pspns.experiments.loops import BegunOtherwiseError, loops, trained
 from pspns.experiments.records import Record, Records
-from pspns.experiments.same_settings import check_same
+from pspns.experiments.same_settings import Tables, check_same, meant
 from pspns.experiments.telling import Telling
 from pspns.memory import MemoryBudgetError
 from pspns.record import describe_run
@@ -140,13 +141,22 @@ def draws(space: Space, at_once: int) -> Iterator[dict[str, Any]]:
 
 
 def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, telling: Telling) -> None:
-    """Train what is to be tried, those that can in one loop, and write every choice down; the test stays untouched."""
+    """Train what is to be tried, those that can in one loop, and write every choice down; the test stays untouched.
+
+    A training to the end that has a record began as its trial would, and is not begun anew.
+    """
     short = trial_terms(terms)
     owners = {cell.name: unit for unit in units for cell in unit.cells(terms)}
     cells = {cell.name: cell for unit in units for cell in unit.cells(terms)}
     known: dict[str, Record] = {}
     for unit in units:
         known |= {trial["name"]: trial for trial in (records.find(unit.name) or {"trials": []})["trials"]}
+    for name, cell in cells.items():
+        record = records.find(name) if name not in known else None
+        begun = _beginning_of(record, cell, cell.settings(short, cell.data)) if record else None
+        if record and begun:
+            known[name] = begun
+            _write(owners[name], known, records, terms, {key: record[key] for key in OF_ALL})
     waiting = loops((cell for name, cell in cells.items() if name not in known), short)
     while waiting:
         loop = waiting.pop(0)
@@ -168,6 +178,47 @@ def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, te
                 continue
             known[names[0]] = {"name": names[0], "changes": dict(loop[0].changes), "failed": str(error)}
             _write(owners[names[0]], known, records, terms, {})
+
+
+def _beginning_of(record: Record, cell: Cell, settings: Settings) -> Record | None:
+    """The trial that a training with a record began with: the same steps from the same seed. None if it ended earlier
+    than the trial would."""
+    training, select_by = settings.training, settings.evaluation.select_by
+    (seed,) = settings.run.seeds
+    curve = record[f"curve_{select_by}"].get(str(seed))
+    alike = _but_for_limits(settings.as_dict()) == _but_for_limits(record["settings"])
+    if curve is None or not alike or training.steps is not None:
+        return None
+    value, best_step, last_step, waited = worst(select_by), 0, 0, 0
+    for step, found in curve:
+        if step > training.max_steps or waited == training.patience:
+            break
+        last_step, waited = step, waited + 1
+        if is_better(select_by, found, value):
+            value, best_step, waited = found, step, 0
+    if waited < training.patience and curve[-1][0] < training.max_steps:
+        return None
+    return {
+        "name": cell.name,
+        "changes": dict(cell.changes),
+        "failed": None,
+        "value": value,
+        "beginning_of": cell.name,
+        "trained_with": record["cell"]["trained_with"],
+        "seeds": [seed],
+        "valid": {select_by: {"mean": value, "per_seed": [value]}},
+        "steps": [last_step],
+        "best_step": [best_step],
+        "settings": settings.as_dict(),
+    }
+
+
+def _but_for_limits(settings: Tables) -> Tables:
+    """What a trial and a training to the end of the same cell share."""
+    found = meant(settings)
+    for section, key in (("training", "max_steps"), ("training", "patience"), ("run", "seeds")):
+        del found[section][key]
+    return found
 
 
 def _describe(cell: Cell, run: Run, trained_with: list[str]) -> Record:
