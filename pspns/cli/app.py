@@ -250,6 +250,9 @@ def experiment(
 ) -> None:
     """Run the paper's tables and claims, and write a page; goes on where it was stopped."""
     if not names:
+        given = (data, out, quick, seeds, max_steps, patience, trials, device, precision, keep, only_report)
+        if any(given):
+            raise SettingsError("options were given, but no experiment; name one, or all: pspns experiment lists them")
         from pspns.cli.listing import show_list
 
         show_list("experiments", as_json=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pspns.cli.interruption import Interruption
 from pspns.cli.screen import best_alone, say, show_table, tell, training_progress, warn
@@ -13,7 +14,7 @@ from pspns.data.load import data_folder, find_in_data_folder, load
 from pspns.data.split import GivenSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.carrying_out import carry_out, what_is_due
+from pspns.experiments.carrying_out import NotTrainedError, carry_out, what_is_due
 from pspns.experiments.cells import Terms
 from pspns.experiments.experiment import Data, Experiment
 from pspns.experiments.headline import headline
@@ -47,12 +48,35 @@ def experiment_and_show(
     sources = None if data is None else read_data(data)
     wanted = by_data(experiments, None if sources is None else list(sources))
     records = Records(out / CELLS)
+    failed: NotTrainedError | None = None
     if only_report:
-        if not any(records.folder.glob("*.json")):
-            raise SettingsError(f"there is no record in {records.folder} to report on; run without --only-report first")
+        _check_some_record(records, wanted)
     else:
-        _run(wanted, sources or {}, records, terms, out, keep=keep)
+        try:
+            _run(wanted, sources or {}, records, terms, out, keep=keep)
+        except NotTrainedError as error:  # what could be is worth seeing
+            failed = error
     _show(experiments, wanted, records, out)
+    if failed:
+        raise failed
+
+
+def _check_some_record(records: Records, data_names: Iterable[str]) -> None:
+    """A page without a figure would take the place of one that may have some."""
+    names = [path.stem for path in records.folder.glob("*.json")]
+    if not names:
+        raise SettingsError(f"there is no record in {records.folder} to report on; run without --only-report first")
+    if not any(f"-{data}-" in f"{name}-" for name in names for data in data_names):
+        sources = sorted({source for name in names if (source := _source(records.find(name)))})
+        raise SettingsError(
+            f"no record in {records.folder} is of {', '.join(data_names)}; give --data, of which there are records: "
+            f"{', '.join(sources) or 'none'}"
+        )
+
+
+def _source(record: dict[str, Any] | None) -> str:
+    data = record.get("data") if record else None
+    return str(data.get("source") or "") if isinstance(data, dict) else ""
 
 
 def read_data(text: str) -> dict[str, str]:

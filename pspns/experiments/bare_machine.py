@@ -101,6 +101,9 @@ def _list(
 ) -> None:
     """A line for each record: its name, how many replicas, and what they share a loop with."""
     due = what_is_due(data, experiments, records, terms, keep=keep, only=only)
+    for number, loop in enumerate(loops(due.cells, terms), 1):
+        for cell in loop:
+            _line(cell.name, _n_replicas(cell, terms), f"loop {number}")
     short = trial_terms(terms)
     owners = {cell.name: unit for unit in due.trials for cell in unit.cells(terms)}
     place: dict[Trials, list[str]] = {}
@@ -109,9 +112,6 @@ def _list(
             place.setdefault(owners[cell.name], []).append(str(number))
     for unit, numbers in place.items():
         _line(unit.name, len(numbers), f"trial loops {' '.join(dict.fromkeys(numbers))}")
-    for number, loop in enumerate(loops(due.cells, terms), 1):
-        for cell in loop:
-            _line(cell.name, _n_replicas(cell, terms), f"loop {number}")
     for cell in due.after_trials:
         _line(tuned_name(cell), terms.seeds or cell.but(changes=(("", 0),)).n_seeds, "after its trials")
     for job in due.jobs:

@@ -9,14 +9,19 @@ from pathlib import Path
 from pspns.errors import DivergedError, PspnsError, SettingsError, StoppedError, unknown_name
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Data, Experiment, Job
-from pspns.experiments.loops import forget_what_was_finished, loops, trained
-from pspns.experiments.records import Records, describe_cell
-from pspns.experiments.same_settings import check_same
+from pspns.experiments.loops import BegunOtherwiseError, forget_what_was_finished, loops, trained
+from pspns.experiments.records import Records, UnwritableError, describe_cell
+from pspns.experiments.same_settings import check_same, check_same_data
 from pspns.experiments.telling import Telling
-from pspns.experiments.trials import Trials, hold, tuned_cell
+from pspns.experiments.trials import Trials, hold, tried, tuned_cell
 from pspns.memory import MemoryBudgetError
 from pspns.run import Say, choose_device
 from pspns.training.loop import Watch
+
+
+class NotTrainedError(PspnsError):
+    """Some of what was asked for could not be trained; the rest has records."""
+
 
 Load = Callable[[str], Data]
 """A data set by its name."""
@@ -67,6 +72,8 @@ def carry_out(
         if not due:
             continue
         data = load(name)
+        if not keep:
+            check_same_data(name, data, _done_cells(name, experiments, records), records, terms)
         failed += _train(due.cells, data, records, terms, telling)
         if due.trials:  # after the cells, whose beginnings are trials
             hold(due.trials, data, records, terms, telling)
@@ -78,9 +85,12 @@ def carry_out(
                 found = job.measure(data, terms, replace(telling, unfinished=place))
                 records.write(job.name, {**found, "terms": terms.of_job()})
     if unfinished:
-        forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")})
+        forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")} | tried(records))
     if failed:
-        raise failed[0]
+        loops_failed = "1 loop" if len(failed) == 1 else f"{len(failed)} loops"
+        told = NotTrainedError(f"{failed[0]}; {loops_failed} could not be trained, and all others have records")
+        told.exit_code = failed[0].exit_code
+        raise told from failed[0]
 
 
 def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, telling: Telling) -> list[PspnsError]:
@@ -88,7 +98,9 @@ def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, te
     failed: list[PspnsError] = []
     waiting, done = loops(cells, terms), 0
     while waiting:
-        loop = waiting.pop(0)
+        loop = [cell for cell in waiting.pop(0) if not records.has(cell.name)]  # others may have made some meanwhile
+        if not loop:
+            continue
         names = [cell.name for cell in loop]
         telling.say(f"training {done + 1} to {done + len(loop)} of {len(cells)}: {', '.join(names)}")
         try:
@@ -96,10 +108,11 @@ def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, te
                 for cell, run in zip(loop, runs, strict=True):
                     records.write(cell.name, describe_cell(run, cell, names))
             done += len(loop)
-        except StoppedError:
+        except (StoppedError, UnwritableError):  # which the others would meet, too
             raise
         except PspnsError as error:
-            if len(loop) > 1 and isinstance(error, DivergedError | MemoryBudgetError):
+            of_one = isinstance(error, DivergedError | MemoryBudgetError | SettingsError)
+            if len(loop) > 1 and of_one and not isinstance(error, BegunOtherwiseError):
                 telling.say(f"{error}; half of them at a time, then")
                 waiting[:0] = [loop[: len(loop) // 2], loop[len(loop) // 2 :]]
             else:
@@ -171,6 +184,11 @@ def _needed(data: str, experiments: Sequence[Experiment]) -> tuple[list[Trials],
         list(dict.fromkeys(cell for one in experiments for cell in one.cells(data))),
         list({job.name: job for one in experiments for job in one.jobs(data)}.values()),
     )
+
+
+def _done_cells(data: str, experiments: Sequence[Experiment], records: Records) -> list[Cell]:
+    """Those with a record."""
+    return [cell for cell in _needed(data, experiments)[1] if records.has(cell.name)]
 
 
 def _is_done(cell: Cell, records: Records, terms: Terms, *, keep: bool) -> bool:

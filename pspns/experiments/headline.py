@@ -3,6 +3,7 @@ what helps instead. All of it is worked out from records."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,21 +15,23 @@ from pspns.experiments.paper_figures import Figure, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
 from pspns.experiments.reproduction import mf, overall
 from pspns.experiments.reproduction._beside import FAR, against, differences
-from pspns.experiments.reproduction._comparisons import cell_of, run_on, see_alike
+from pspns.experiments.reproduction._comparisons import are_tuned, cell_of, run_on, see_alike
 from pspns.experiments.reproduction._protocol_section import mask_share
 from pspns.experiments.sections import Number, Section, Table, TableCell
 
 RNS, PSP_NS = "uniform", "psp-ns"
 INSTEAD = ("recommended", "ease")
+INSTEAD_WORDS = {
+    "recommended": "our recipe `recommended`",
+    "ease": "EASE, which needs no training loop and whose one setting validation chose,",
+}
 METRIC = "recall@20"
 TABLES = {"lightgcn": "overall", "mf": "mf"}
 """Of the paper, by model."""
 CLEAR = 0.05
-CHOSEN_BEFORE = (
-    " Its learning rate and L2 weight are part of it, chosen on validation of MovieLens-1M and Epinions; RNS has its "
-    "defaults unless it had trials, too."
-)
 NOT_APART = "not clearly apart from RNS"
+NAMED = 2
+"""Data sets and models that are named one by one; of more there is a range."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class Place:
     """(method, protocol) → record."""
     tested: Mapping[str, Difference]
     """Method → its difference from RNS in Recall@20 under `strict`."""
+    is_tuned: bool = False
+    """Whether RNS, PSP-NS and recommended have under `strict` what trials chose."""
+    untuned: Seen | None = None
+    """RNS at its defaults under `strict`."""
 
     @property
     def title(self) -> str:
@@ -71,11 +78,12 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
         name="headline",
         title="What comes of the paper",
         words=(
-            comes_back_words(figures, data_names),
             gain_words(places),
-            left_words(places),
             mask_words(asked, data_names),
-            *(instead_words(places, method) for method in INSTEAD),
+            comes_back_words(figures, data_names),
+            against_rns(places, PSP_NS, "Under `strict` "),
+            *(against_rns(places, method, "Under `strict` ", INSTEAD_WORDS[method]) for method in INSTEAD),
+            *settings_words(places),
             *limit_words(places),
         ),
         tables=(_places_table(places),),
@@ -88,14 +96,17 @@ def place_at(records: Records, data: str, model: str) -> Place:
     """RNS and PSP-NS under both protocols, with the same say for trials; the rest under `strict`."""
     seen: dict[tuple[str, str], Seen] = {}
     compared = {"published": (RNS, PSP_NS), "strict": (RNS, PSP_NS, "recommended")}
+    cells = {
+        protocol: [cell_of(data, model, one, protocol) for one in methods] for protocol, methods in compared.items()
+    }
     for protocol, methods in compared.items():
-        alike = see_alike(records, [cell_of(data, model, method, protocol) for method in methods])
+        alike = see_alike(records, cells[protocol])
         seen |= {(method, protocol): one for method, one in zip(methods, alike, strict=True) if one}
     as_it_is = records.see(cell_of(data, model, RNS))
     if as_it_is and (ease := as_it_is.of_baseline("ease")):
         seen["ease", "strict"] = ease
     strict = {method: one for (method, protocol), one in seen.items() if protocol == "strict"}
-    return Place(data, model, seen, differences(strict, RNS))
+    return Place(data, model, seen, differences(strict, RNS), are_tuned(records, cells["strict"]), as_it_is)
 
 
 def _places_table(places: Sequence[Place]) -> Table:
@@ -120,10 +131,9 @@ def _places_table(places: Sequence[Place]) -> Table:
         note=(
             "The first three in percent of RNS under the same rule. *points*: of Recall@20 in percent, with a 95 % "
             "bootstrap interval over users; p is that of a sign-flip test over users, Holm-corrected within the row. "
-            "RNS, PSP-NS and recommended under `strict` have the settings that trials on validation chose, if all "
-            "three had trials and were trained with their choice; under `published` PSP-NS alone has trials, on the "
-            "paper's grids, as in the paper. In the tables of all methods it stands at its defaults. *limit*: a seed "
-            "of either reached the limit of steps before its patience was spent."
+            "Under `published` PSP-NS alone has trials, on the paper's grids, as in the paper. In the tables of all "
+            "methods it stands at its defaults. *limit*: a seed of either reached the limit of steps before its "
+            "patience was spent."
         ),
     )  # fmt: skip
 
@@ -151,8 +161,29 @@ def comes_back_words(figures: Sequence[Figure], data_names: Iterable[str]) -> st
     )
     return (
         f"Under `published` we have {of_how_many} figures for {titles}. {share} of them "
-        f"{'is' if len(near) == 1 else 'are'} within {FAR:g} % of what is printed{_furthest(seen)}."
+        f"{'is' if len(near) == 1 else 'are'} within {FAR:g} % of what is printed{_of_the_two(seen)}{_furthest(seen)}."
+        f"{_far_words(seen)}"
     )
+
+
+def _of_the_two(seen: Sequence[Figure]) -> str:
+    """Those that the paper's claim rests on."""
+    of_two = [one for one in seen if one.method in (RNS, PSP_NS)]
+    near = [one for one in of_two if not one.is_far]
+    return (
+        f", of those of {method_words(RNS)} and {method_words(PSP_NS)} {len(near)} of {len(of_two)}" if of_two else ""
+    )
+
+
+def _far_words(seen: Sequence[Figure]) -> str:
+    """Whose figures are far from what is printed, and which of them might have come nearer."""
+    far = [one for one in seen if one.is_far]
+    if not far:
+        return ""
+    counts = Counter(method_words(one.method) for one in far).most_common()
+    limited = sum(one.is_limited for one in far)
+    stopped = f" {limited} of them are of trainings that a limit of steps stopped." if limited else ""
+    return f" Further away are {listed([f'{name} ({n})' for name, n in counts])}.{stopped}"
 
 
 def _furthest(seen: Sequence[Figure]) -> str:
@@ -165,24 +196,35 @@ def gain_words(places: Sequence[Place]) -> str:
     """PSP-NS over RNS: in print, under `published`, under `strict`."""
     told = []
     for place in places:
-        of_print, of_published, of_strict = place.printed_gain(), place.gain("published"), place.gain("strict")
-        if of_published is not None and of_strict is not None:
-            in_print = f"{of_print:+.1f} % in print, " if of_print is not None else ""
-            told.append(
-                f"{place.title} {in_print}{of_published:+.1f} % under `published`, {of_strict:+.1f} % under `strict`"
-            )
+        masked, strict = place.gain("published"), place.gain("strict")
+        if masked is not None and strict is not None:
+            told.append((place.printed_gain(), masked, strict))
     if not told:
         return "How far PSP-NS is above RNS under the two rules has no record yet."
-    return f"What PSP-NS adds to the Recall@20 of RNS: {'; '.join(told)}."
+    printed = [gain for gain, _, _ in told if gain is not None]
+    in_print = f"{ranged(printed)} % in print, " if printed else ""
+    how_many = f"{len(told)} data sets and models" if len(told) > 1 else "one data set and model"
+    of_published, of_strict = [masked for _, masked, _ in told], [strict for _, _, strict in told]
+    return (
+        f"What PSP-NS adds to the Recall@20 of RNS: {in_print}{ranged(of_published)} % under `published`, and "
+        f"{ranged(of_strict)} % under `strict`, where no held-out label shapes what is ranked ({how_many}, one by one "
+        "in the table)."
+    )
 
 
-def left_words(places: Sequence[Place]) -> str:
-    return against_rns(places, PSP_NS, "Under `strict`, where no held-out label shapes what is ranked, ")
+def ranged(values: Sequence[float], digits: int = 1) -> str:
+    """From the least to the most.
+
+    >>> ranged([5.14, -6.9]), ranged([2.0])
+    ('-6.9 to +5.1', '+2.0')
+    """
+    low, high = (f"{end:+.{digits}f}" for end in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def mask_words(records: Records, data_names: Iterable[str]) -> str:
     """How much of the published gain a model has that never saw a constructed pair, once it is masked alike."""
-    shares, without_gain = [], []
+    shares, of_gain, without_gain = [], [], []
     for data in data_names:
         record = records.find(f"protocol-{data}")
         if record is None:
@@ -191,25 +233,49 @@ def mask_words(records: Records, data_names: Iterable[str]) -> str:
         if found.share is None:
             without_gain.append(title)
         else:
+            of_gain.append(found.share)
             shares.append(f"{100 * found.share:.0f} %{found.over_seeds} on {title}")
     if not shares and not without_gain:
         return "What the mask of `published` does to a model that never saw a constructed pair has no record yet."
     told = "RNS never saw a constructed pair. "
     if shares:
         told += f"Ranked under the mask of `published`, it has this much of PSP-NS's gain there: {listed(shares)}. "
+        if min(of_gain) > 0.5:
+            told += "So most of that gain is the mask's, not the pairs'. "
     if without_gain:
         told += f"On {listed(without_gain)} PSP-NS gains nothing under `published`, so there is nothing to share out. "
     return told.rstrip()
 
 
-def instead_words(places: Sequence[Place], method: str) -> str:
-    label = {
-        "ease": "EASE, which needs no training loop and whose one setting validation chose,",
-        "recommended": "our recipe `recommended`",
-    }[method]
-    told = against_rns(places, method, "Under `strict` ", label)
-    has_records = any(method in place.tested for place in places)
-    return told + CHOSEN_BEFORE if method == "recommended" and has_records else told
+def settings_words(places: Sequence[Place]) -> Iterator[str]:
+    """Who has which settings under `strict`, and where short trials chose badly."""
+    seen = [place for place in places if (RNS, "strict") in place.seen]
+    tuned = [place.title for place in seen if place.is_tuned]
+    others = [place.title for place in seen if not place.is_tuned]
+    told = []
+    if tuned:
+        told.append(f"RNS, PSP-NS and recommended have what as many trials on validation chose on {listed(tuned)}")
+    if others:
+        told.append(
+            f"RNS and PSP-NS have their defaults on {listed(others)}, while the learning rate and L2 weight of "
+            "recommended were chosen on validation of MovieLens-1M and Epinions"
+        )
+    if told:
+        yield f"Under `strict` {'; '.join(told)}."
+    worse = [_short_trials(place) for place in seen if place.is_tuned]
+    if any(worse):
+        yield f"Trials are short, and so choose what learns fast: {'; '.join(filter(None, worse))}."
+
+
+def _short_trials(place: Place) -> str:
+    """Where RNS at its defaults comes to more in the end than with the settings that its trials chose."""
+    tuned, untuned = place.seen[RNS, "strict"], place.untuned
+    if untuned is None or untuned.mean(METRIC) <= tuned.mean(METRIC):
+        return ""
+    return (
+        f"on {place.title} RNS at its defaults, trained on, has {100 * untuned.mean(METRIC):.2f}, with what was chosen "
+        f"{100 * tuned.mean(METRIC):.2f}"
+    )
 
 
 def limit_words(places: Sequence[Place]) -> Iterator[str]:
@@ -232,20 +298,28 @@ def against_rns(places: Sequence[Place], method: str, begin: str, label: str = "
     tested = {place.title: place.tested[method] for place in places if method in place.tested}
     if not tested:
         return f"{begin}{label} beside RNS has no record yet."
-    groups: dict[str, list[str]] = {"above RNS": [], "below RNS": [], NOT_APART: []}
+    groups: dict[str, dict[str, Difference]] = {"above RNS": {}, "below RNS": {}, NOT_APART: {}}
     for title, found in tested.items():
         side = "above RNS" if found.mean > 0 else "below RNS"
-        group = side if found.p_value < CLEAR else NOT_APART
-        groups[group].append(f"{title} {difference_words(found)}")
+        groups[side if found.p_value < CLEAR else NOT_APART][title] = found
     filled = {group: told for group, told in groups.items() if told}
     if len(filled) == 1:
         ((group, told),) = filled.items()
-        how = f"{group} in all cases" if len(told) > 1 else f"{group} in the one case there is"
+        how = f"{group} in all {len(told)} cases" if len(told) > 1 else f"{group} in the one case there is"
         if group == NOT_APART and len(told) > 1:
             how = "in no case clearly apart from RNS"
-        return f"{begin}{label} is {how}: {'; '.join(told)}."
-    parts = [f"{group} in {len(told)} of {len(tested)} ({'; '.join(told)})" for group, told in filled.items()]
+        return f"{begin}{label} is {how}: {_apart_words(told)}."
+    parts = [f"{group} in {len(told)} of {len(tested)} ({_apart_words(told)})" for group, told in filled.items()]
     return f"{begin}{label} is {listed(parts)}."
+
+
+def _apart_words(found: Mapping[str, Difference]) -> str:
+    """A few one by one; of more the range, and the p that all are below."""
+    if len(found) <= NAMED:
+        return "; ".join(f"{title} {difference_words(one)}" for title, one in found.items())
+    most = max(one.p_value for one in found.values())
+    p = f", each p {'< 0.001' if most < 0.001 else f'≤ {most:.3f}'}" if most < CLEAR else ""
+    return f"{ranged([100 * one.mean for one in found.values()], digits=2)} points{p}"
 
 
 def difference_words(found: Difference) -> str:

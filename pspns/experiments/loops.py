@@ -23,6 +23,9 @@ from pspns.training.checkpoint import Checkpoints
 
 MOST_REPLICAS = 12
 """In one loop: more fill the device and gain nothing."""
+TRYING = "trying-"
+"""Before the name of a loop of trials, which have the name of no record: what they kept must outlast that of the cell
+they are trials of."""
 
 
 class BegunOtherwiseError(SettingsError):
@@ -60,8 +63,7 @@ def trained(
     members = [cell.settings(terms, cell.data) for cell in cells]
     if cells[0].alone:
         _build_once(data, members[0])
-    # Trials have the name of no record: what they kept must outlast that of the cell they are trials of.
-    with telling.place(f"{'' if judge_test else 'trying-'}{_loop_name(cells, members)}") as place:
+    with telling.place(f"{'' if judge_test else TRYING}{_loop_name(cells, members)}") as place:
         resume = place is not None and has_checkpoint(place)
         try:
             runs = run_together(

@@ -39,8 +39,15 @@ def method_tables(name: str) -> Tables:
 
 
 def method_words(name: str) -> str:
-    """As the paper calls it; ours by their own names."""
-    return published.methods()[name].paper if name in published.methods() else name
+    """As the paper calls it; ours by their own names.
+
+    >>> method_words("dns-m-n"), method_words("dns-m-n-psp"), method_words("recommended")
+    ('DNS(M,N)', 'DNS(M,N)-PSP', 'recommended')
+    """
+    if name in published.methods():
+        return published.methods()[name].paper
+    sampler = name.removesuffix("-psp")
+    return f"{published.methods()[sampler].paper}-PSP" if sampler in published.methods() and sampler != name else name
 
 
 def trained_as(name: str) -> str:

@@ -33,6 +33,8 @@ class Figure:
     record: str = ""
     is_tuned: bool = False
     """Whether trials chose other settings than the defaults."""
+    is_limited: bool = False
+    """Whether a limit of steps stopped training, so that it may have come nearer."""
 
     @property
     def percent(self) -> float | None:
@@ -66,7 +68,10 @@ def paper_figures(records: Records, data_names: Sequence[str]) -> list[Figure]:
             record = seen.name if seen and ours is not None else ""
             # A cell with other settings has the same name with more words.
             is_tuned = record.startswith(f"{cell.name}-")
-            found[key] = Figure(data, table.model, cell.method, metric, users, printed, ours, record, is_tuned)
+            is_limited = bool(seen and seen.limit)
+            found[key] = Figure(
+                data, table.model, cell.method, metric, users, printed, ours, record, is_tuned, is_limited
+            )
     return list(found.values())
 
 
@@ -107,9 +112,7 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
             ),
             (
                 Number(one.printed),
-                Number(one.ours, record=one.record, note="tuned" if one.is_tuned else "")
-                if one.ours is not None
-                else None,
+                Number(one.ours, record=one.record, note=_noted(one)) if one.ours is not None else None,
                 distance(one.data, one.ours, one.printed, one.record) if one.ours is not None else None,
                 *([tried().get((one.data, one.model, one.method), "nothing yet")] if with_tried else []),
             ),
@@ -125,9 +128,14 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
         note=(
             f"In percent, means over seeds. *difference*: of ours, in percent of what is printed; beyond {FAR:g} % "
             "ours and the paper's are called apart. *tuned*: trials on validation, whose mask test labels shape under "
-            "`published`, chose other settings from the paper's grids than the defaults, which all others have."
+            "`published`, chose other settings from the paper's grids than the defaults, which all others have. "
+            "*limit*: a seed reached the limit of steps before its patience was spent, and may have come nearer."
         ),
     )
+
+
+def _noted(one: Figure) -> str:
+    return ", ".join(word for word, holds in (("tuned", one.is_tuned), ("limit", one.is_limited)) if holds)
 
 
 @cache

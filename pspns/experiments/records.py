@@ -6,6 +6,7 @@ import math
 import os
 import statistics
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -31,6 +32,10 @@ FAR_OUT, LEAST_P = 6.0, 1 / 10_001
 (Hoeffding 1963), and p is the least there is."""
 
 
+class UnwritableError(DataError):
+    """No record can be kept in the folder."""
+
+
 @dataclass
 class Records:
     """A folder of records, each read once; names that were asked for and are not there are remembered, and looked for
@@ -41,7 +46,7 @@ class Records:
     _read: dict[str, Record] = field(default_factory=dict)
 
     def find(self, name: str) -> Record | None:
-        found = self._read.get(name) or self._open(name)
+        found = self._read[name] if name in self._read else self._open(name)
         if found is not None:
             self._read[name] = found
         elif name not in self.missing:
@@ -62,10 +67,18 @@ class Records:
 
     def write(self, name: str, record: Record) -> None:
         """Whole or not at all: who is stopped while writing leaves no half of a record."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = self.folder / f"{name}.{os.getpid()}.unfinished"
-        write_json(unfinished, record)
-        unfinished.replace(self._path(name))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(unfinished, record)
+            unfinished.replace(self._path(name))
+        except OSError as error:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise UnwritableError(
+                f"the record {self._path(name)} cannot be written: {error.strerror or error}; make room or give a "
+                "folder that can be written to, and give the same command again"
+            ) from error
         self._read[name] = record
 
     def since(self) -> Records:
@@ -77,9 +90,12 @@ class Records:
         if not path.exists():
             return None
         try:
-            return read_json(path)
+            found = read_json(path)
         except DataError as error:
             raise DataError(f"{error}; remove it, and it will be made anew") from error
+        if not found:
+            raise DataError(f"{path} is empty; remove it, and it will be made anew")
+        return found
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
@@ -180,6 +196,15 @@ def are_alike(one: Seen, other: Seen) -> bool:
     limits = [seen.record["settings"]["training"]["max_steps"] for seen in (one, other)]
     cut_short = any(seen.limit and limit < max(limits) for seen, limit in zip((one, other), limits, strict=True))
     return one.record["data"]["fingerprint"] == other.record["data"]["fingerprint"] and not cut_short
+
+
+def why_not_compared(one: Seen | None, other: Seen | None) -> str:
+    """In short, of two records that cannot be paired; empty if they can, or if one is missing."""
+    if one is None or other is None:
+        return ""
+    if not are_alike(one, other):
+        return "lower limit"
+    return "" if one.record.get("users") and other.record.get("users") else "no users"
 
 
 def p_value(one: Seen, other: Seen) -> float | None:

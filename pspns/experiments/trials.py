@@ -19,7 +19,7 @@ from pspns.experiments import published
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Data
-from pspns.experiments.loops import BegunOtherwiseError, loops, trained
+from pspns.experiments.loops import TRYING, BegunOtherwiseError, loops, trained
 from pspns.experiments.records import Record, Records
 from pspns.experiments.same_settings import Tables, check_same, meant
 from pspns.experiments.telling import Telling
@@ -100,6 +100,12 @@ def tuned_cell(records: Records, cell: Cell) -> Cell | None:
     return None if chosen is None else cell.but(changes=(*cell.changes, *chosen.items()))
 
 
+def tried(records: Records) -> set[str]:
+    """The names that loops of trials have, of those whose choice is made."""
+    found = (records.find(path.stem) or {} for path in records.folder.glob("trials-*.json"))
+    return {f"{TRYING}{trial['name']}" for record in found if "chosen" in record for trial in record["trials"]}
+
+
 def trial_terms(terms: Terms) -> Terms:
     """One seed, and not to the end."""
     return dataclasses.replace(
@@ -150,7 +156,10 @@ def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, te
     cells = {cell.name: cell for unit in units for cell in unit.cells(terms)}
     known: dict[str, Record] = {}
     for unit in units:
-        known |= {trial["name"]: trial for trial in (records.find(unit.name) or {"trials": []})["trials"]}
+        for trial in (records.find(unit.name) or {"trials": []})["trials"]:
+            cell = cells.get(trial["name"])
+            if cell and (trial["failed"] or _is_asked(trial, cell.settings(short, cell.data))):
+                known[trial["name"]] = trial
     for name, cell in cells.items():
         record = records.find(name) if name not in known else None
         begun = _beginning_of(record, cell, cell.settings(short, cell.data)) if record else None
@@ -181,22 +190,27 @@ def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, te
 
 
 def _beginning_of(record: Record, cell: Cell, settings: Settings) -> Record | None:
-    """The trial that a training with a record began with: the same steps from the same seed. None if it ended earlier
-    than the trial would."""
+    """The trial that a training with a record began with: the same steps from the same seed, and looks at validation
+    after the same steps. None where the two are not the same."""
     training, select_by = settings.training, settings.evaluation.select_by
     (seed,) = settings.run.seeds
     curve = record[f"curve_{select_by}"].get(str(seed))
     alike = _but_for_limits(settings.as_dict()) == _but_for_limits(record["settings"])
-    if curve is None or not alike or training.steps is not None:
+    # The limits are a teacher's, too, so that after others it teaches something else.
+    has_teacher = getattr(settings.denoiser, "needs_teacher", False)
+    if curve is None or not alike or has_teacher or training.steps is not None:
         return None
     value, best_step, last_step, waited = worst(select_by), 0, 0, 0
+    interval = curve[0][0]
     for step, found in curve:
-        if step > training.max_steps or waited == training.patience:
+        # Whatever stops a training, it looks once more: the record's last look need not be one of the trial's.
+        is_shared = step % interval == 0 or step == training.max_steps
+        if step > training.max_steps or not is_shared or waited == training.patience:
             break
         last_step, waited = step, waited + 1
         if is_better(select_by, found, value):
             value, best_step, waited = found, step, 0
-    if waited < training.patience and curve[-1][0] < training.max_steps:
+    if waited < training.patience and last_step != training.max_steps:
         return None
     return {
         "name": cell.name,
@@ -211,6 +225,11 @@ def _beginning_of(record: Record, cell: Cell, settings: Settings) -> Record | No
         "best_step": [best_step],
         "settings": settings.as_dict(),
     }
+
+
+def _is_asked(trial: Record, settings: Settings) -> bool:
+    """One of other limits is nobody's to choose between."""
+    return meant(trial["settings"]) == meant(settings.as_dict())
 
 
 def _but_for_limits(settings: Tables) -> Tables:
@@ -249,14 +268,16 @@ def _write(unit: Trials, known: dict[str, Record], records: Records, terms: Term
         "trials": trials,
     }
     if len(trials) == len(names):
-        record["chosen"] = _choice(trials)
+        record["chosen"] = _choice(trials, settings.evaluation.select_by)
     records.write(unit.name, record)
 
 
-def _choice(trials: Sequence[Record]) -> Record | None:
+def _choice(trials: Sequence[Record], select_by: str) -> Record | None:
     """The changes of the best, the first among equals; None if all of them failed."""
-    judged = [trial for trial in trials if trial["failed"] is None]
-    best: Record | None = max(judged, key=lambda trial: float(trial["value"]), default=None)
+    best: Record | None = None
+    for trial in trials:
+        if trial["failed"] is None and (best is None or is_better(select_by, trial["value"], best["value"])):
+            best = trial
     return best["changes"] if best else None
 
 

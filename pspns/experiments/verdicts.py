@@ -10,6 +10,8 @@ HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 NOT_MEASURED, UNTESTABLE = "not measured", "cannot be tested"
 WORDS = (HOLDS, IN_PART, FAILS, NOT_MEASURED, UNTESTABLE)
 PLURALS = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold", NOT_MEASURED: "were not measured"}
+CUT_SHORT = "a lower limit of steps stopped one of the two"
+"""Why records that are there may not be compared."""
 NAMED = 3
 """Comparisons that are named one by one; of more there is a count."""
 
@@ -37,10 +39,12 @@ class Outcome:
     what: str
     """Of what with what, in words."""
     holds: bool | None
-    """Whether the mean is on the claimed side; None: there is no record."""
+    """Whether the mean is on the claimed side; None: nobody can tell."""
     figures: str = ""
     luck: str = ""
     """Why the difference may be luck; empty: it is more, or nobody can tell."""
+    why_not: str = ""
+    """Why nobody can tell; empty: there is no record yet."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.figures}{f' ({self.luck})' if self.luck else ''}"
@@ -54,16 +58,16 @@ def judge(outcomes: Sequence[Outcome], *, often: bool = False, of: str = "compar
     """
     measured = [one for one in outcomes if one.holds is not None]
     if not measured:
-        return NO_RECORD
+        return (
+            Verdict(NOT_MEASURED, "; ".join(_untold(outcomes))) if any(one.why_not for one in outcomes) else NO_RECORD
+        )
     held, failed = [one for one in measured if one.holds], [one for one in measured if not one.holds]
     enough = len(held) > len(measured) / 2 if often else not failed
     word = HOLDS if enough else IN_PART if held else FAILS
-    return Verdict(word, "; ".join(_reasons(measured, held, failed, len(outcomes) - len(measured), of)))
+    return Verdict(word, "; ".join((*_reasons(measured, held, failed, of), *_untold(outcomes))))
 
 
-def _reasons(
-    measured: Sequence[Outcome], held: Sequence[Outcome], failed: Sequence[Outcome], n_missing: int, of: str
-) -> Iterable[str]:
+def _reasons(measured: Sequence[Outcome], held: Sequence[Outcome], failed: Sequence[Outcome], of: str) -> Iterable[str]:
     if len(measured) == 1:
         yield str(measured[0])
     else:
@@ -78,8 +82,13 @@ def _reasons(
         in_doubt = [one for one in held if one.luck]
         if in_doubt and (failed or len(measured) > NAMED):
             yield f"{len(in_doubt)} of those that hold may be luck, such as {in_doubt[0]}"
-    if n_missing:
-        yield f"{n_missing} not measured yet"
+
+
+def _untold(outcomes: Sequence[Outcome]) -> Iterable[str]:
+    """How many cannot be told, and why."""
+    counts = Counter(one.why_not for one in outcomes if one.holds is None)
+    for why_not, n in sorted(counts.items(), reverse=True):
+        yield f"{n} not compared: {why_not}" if why_not else f"{n} not measured yet"
 
 
 def named(outcomes: Sequence[Outcome]) -> str:

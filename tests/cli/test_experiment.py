@@ -14,7 +14,7 @@ import pytest
 from pspns.cli.experiment import _place, read_data
 from pspns.data.arrays import write_arrays
 from pspns.data.planted import plant
-from pspns.errors import SettingsError
+from pspns.errors import DivergedError, SettingsError
 from pspns.experiments.reproduction import experiment_names, find_experiment
 from pspns.experiments.request import QUICK, QUICK_WORDS, asked_experiments, by_data, terms_of
 from pspns.training.loop import Watch
@@ -48,6 +48,12 @@ def records_in(out: Path) -> dict[str, Any]:
 
 
 class TestNames:
+    def test_options_without_a_name_are_not_thrown_away(self, command: Cli) -> None:
+        for options in (["--quick"], ["--data", "planted"], ["--only-report"]):
+            refused = command("experiment", *options)
+            assert refused.code == 2
+            assert "options were given, but no experiment; name one, or all" in refused.err
+
     def test_without_a_name_there_is_the_list(self, command: Cli) -> None:
         shown = command("experiment")
         assert shown.code == 0
@@ -131,7 +137,7 @@ class TestRunning:
         # Other settings are nobody's to mix with; records that will do, whatever they are, need no training either.
         refused = command(*tiny(small, out, max_steps=2))
         assert refused.code == 2
-        assert "'max_steps': 4" in refused.err
+        assert "with [training] max_steps = 4, and now max_steps = 2 is asked for" in refused.err
         assert "say --keep to take it as it is, or give another --out" in refused.err
         kept = command(*tiny(small, out, max_steps=2), "--keep")
         assert (kept.code, kept.out) == (0, done.out)
@@ -144,6 +150,30 @@ class TestRunning:
         assert f"1 record is missing, such as {names[0]}" in shown.err
         assert "to be made" not in shown.err
         assert QUICK_WORDS in (out / "reproduction.html").read_text()
+
+        # A page without a figure does not take the place of one that has some.
+        page = (out / "reproduction.html").read_bytes()
+        for data in (("--data", "gowalla"), ()):
+            refused = command("experiment", "seeds", *data, "--out", out, "--only-report")
+            assert refused.code == 2
+            assert "give --data, of which there are records: small" in refused.err
+        assert (out / "reproduction.html").read_bytes() == page
+
+    def test_what_could_not_be_trained_is_told_after_the_page_of_the_rest(
+        self, command: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = loops_module.run_together
+
+        def diverging(data: Any, members: Any, **how: Any) -> Any:
+            if any(member.run.protocol == "published" for member in members):
+                raise DivergedError("numbers that are not finite")
+            return real(data, members, **how)
+
+        monkeypatch.setattr(loops_module, "run_together", diverging)
+        done = command(*tiny(small, tmp_path))
+        assert done.code == DivergedError.exit_code
+        assert "numbers that are not finite; 1 loop could not be trained, and all others have records" in done.err
+        assert "lightgcn-small-uniform-strict" in (tmp_path / "reproduction.html").read_text()
 
     def test_stopped_and_gone_on_with(
         self, command: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

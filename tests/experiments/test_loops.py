@@ -12,13 +12,14 @@ from toy import given_split
 
 from pspns.data.split import GivenSplit
 from pspns.denoising.none import NoDenoising
-from pspns.errors import DivergedError, PspnsError
+from pspns.errors import DivergedError, PspnsError, SettingsError
 from pspns.experiments import loops as loop_module
-from pspns.experiments.carrying_out import carry_out
+from pspns.experiments import records as records_module
+from pspns.experiments.carrying_out import NotTrainedError, carry_out
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.loops import BegunOtherwiseError, loops, trained
-from pspns.experiments.records import Records
+from pspns.experiments.records import Records, UnwritableError
 from pspns.experiments.sections import Section
 from pspns.experiments.telling import Telling
 from pspns.memory import MemoryBudgetError
@@ -116,8 +117,9 @@ def test_other_data_are_refused_with_the_place_of_what_was_kept(data: GivenSplit
     with pytest.raises(KeyboardInterrupt):
         carry(tmp_path, data, watch=stop_at(1, 7))
     (place,) = (tmp_path / "u").iterdir()
-    with pytest.raises(BegunOtherwiseError) as caught:
+    with pytest.raises(NotTrainedError) as caught:
         carry(tmp_path, given_split(60, 50, 601))
+    assert isinstance(caught.value.__cause__, BegunOtherwiseError)
     assert f"remove {place}" in str(caught.value)
     assert place.is_dir()
 
@@ -140,8 +142,9 @@ def test_a_loop_that_memory_does_not_hold_is_trained_in_halves(
         name: record["test"] for name, record in untouched.items()
     }
     monkeypatch.setattr(loop_module, "run_together", lambda *members, **how: with_little_memory(data, CELLS))
-    with pytest.raises(MemoryBudgetError):
+    with pytest.raises(NotTrainedError, match=r"^training needs 9 GiB; 3 loops could not be trained") as caught:
         carry(tmp_path / "other", data)
+    assert caught.value.exit_code == MemoryBudgetError.exit_code
 
 
 def test_two_processes_do_not_train_the_same_loop(data: GivenSplit, tmp_path: Path) -> None:
@@ -166,10 +169,63 @@ def test_what_cannot_be_trained_does_not_hold_up_the_others(
 
     monkeypatch.setattr(loop_module, "run_together", diverging)
     said: list[str] = []
-    with pytest.raises(DivergedError):
+    with pytest.raises(NotTrainedError, match="numbers that are not finite; 2 loops"):
         carry(tmp_path, data, say=said.append)
     assert [path.stem for path in (tmp_path / "cells").glob("*.json")] == ["mf-toy-t-ce-strict"]
     assert sum(line.startswith("not trained: mf-toy-") for line in said) == len(CELLS) - 1
+
+
+def test_settings_that_cannot_be_trained_do_not_hold_up_their_company(data: GivenSplit, tmp_path: Path) -> None:
+    too_high = Cell(DATA, "mf", "psp-ns", changes=(("positives.rank", 51),))  # of 50 items
+    fine = Cell(DATA, "mf", "psp-ns", changes=(("positives.rank", 8),))
+    assert loops([CELLS[0], too_high, fine], TERMS) == [[CELLS[0], too_high, fine]]
+    with pytest.raises(NotTrainedError, match="rank must be at most"):
+        carry(tmp_path, data, cells=[CELLS[0], too_high, fine])
+    assert {path.stem for path in (tmp_path / "cells").glob("*.json")} == {CELLS[0].name, fine.name}
+
+
+def test_what_another_process_has_made_meanwhile_is_not_made_again(
+    data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = loop_module.run_together
+    trained_now: list[int] = []
+
+    def beside_another(data: Any, members: Any, **how: Any) -> Any:
+        trained_now.append(len(members))
+        if len(trained_now) == 1:
+            carry(tmp_path / "another", data)
+            for path in (tmp_path / "another" / "cells").glob("*t-ce*.json"):
+                (tmp_path / "cells" / path.name).parent.mkdir(exist_ok=True)
+                path.rename(tmp_path / "cells" / path.name)
+        return real(data, members, **how)
+
+    monkeypatch.setattr(loop_module, "run_together", beside_another)
+    carry(tmp_path, data)
+    assert trained_now == [2, 2, 1], "the first, and the two loops of the other process"
+
+
+def test_records_that_cannot_be_kept_end_it_at_once_and_leave_no_half(
+    data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: Any) -> None:
+        path.write_text('{"half')
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(records_module, "write_json", full)
+    said: list[str] = []
+    with pytest.raises(UnwritableError, match=r"record .*mf-toy-.*\.json cannot be written: No space left on device"):
+        carry(tmp_path, data, say=said.append)
+    assert sum(line.startswith("training ") for line in said) == 1
+    assert not list((tmp_path / "cells").iterdir())
+
+
+def test_other_data_of_the_same_name_do_not_mix(data: GivenSplit, tmp_path: Path) -> None:
+    carry(tmp_path, data)
+    (tmp_path / "cells" / f"{CELLS[-1].name}.json").unlink()
+    with pytest.raises(SettingsError, match=r"was made of other data than toy is now: fingerprint \w{8}, and now"):
+        carry(tmp_path, given_split(60, 50, 601))
+    assert not (tmp_path / "cells" / f"{CELLS[-1].name}.json").exists()
+    carry(tmp_path, data)
 
 
 def test_without_a_place_nothing_is_kept(data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -17,6 +18,7 @@ from pspns.data.split import GivenSplit, Part
 from pspns.errors import DivergedError, SettingsError
 from pspns.experiments import loops as loop_module
 from pspns.experiments import published
+from pspns.experiments import trials as trials_module
 from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Experiment
@@ -24,7 +26,17 @@ from pspns.experiments.methods import method_names
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction._tuned import to_tune, tuned_table
 from pspns.experiments.sections import Number, Section
-from pspns.experiments.trials import MOST_PATIENCE, MOST_STEPS, Trials, draws, search_space, trial_terms, tuned_cell
+from pspns.experiments.trials import (
+    MOST_PATIENCE,
+    MOST_STEPS,
+    Trials,
+    _beginning_of,
+    _choice,
+    draws,
+    search_space,
+    trial_terms,
+    tuned_cell,
+)
 from pspns.search_space import Choices, Span
 from pspns.tuning.methods import searched
 
@@ -138,7 +150,124 @@ class TestWhatIsTried:
         assert trial_terms(PLAIN).max_steps == PLAIN.max_steps
 
 
+class TestTheBeginningOfACell:
+    """A training to the end begins as the trial of the same settings does."""
+
+    LONGER = dataclasses.replace(PLAIN, max_steps=24, patience=9)
+
+    @pytest.fixture
+    def short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(trials_module, "MOST_STEPS", 8)
+        monkeypatch.setattr(trials_module, "MOST_PATIENCE", 2)
+
+    def experiment(self, *cells: Cell) -> Experiment:
+        return dataclasses.replace(tuned_of(*cells), cells=lambda data: cells)
+
+    @pytest.mark.parametrize("select_by", ["recall@20", "valid-loss"])
+    @pytest.mark.parametrize("denoiser", ["none", "bod"])
+    def test_is_the_trial(
+        self, select_by: str, denoiser: str, short: None, data: GivenSplit, tmp_path: Path, monkeypatch: Any
+    ) -> None:
+        changes = (*self.LONGER.changes, ("evaluation.select_by", select_by), ("denoiser.name", denoiser))
+        terms = dataclasses.replace(self.LONGER, changes=changes)
+        cell = Cell(DATA, "mf", "uniform")
+        trained = trials_of(carry(tuned_of(cell), tmp_path / "trained", data, terms), cell)
+        tried = []
+        monkeypatch.setattr(trials_module, "trained", spying(loop_module.trained, tried))
+        taken = trials_of(carry(self.experiment(cell), tmp_path / "taken", data, terms), cell)
+        assert cell.name not in tried
+        assert len(tried) == len(taken) - 1 == 2
+        assert taken[0].pop("beginning_of") == cell.name
+        assert trained[0]["steps"] == [8]
+        for key in ("name", "changes", "value", "seeds", "steps", "best_step", "settings", "failed"):
+            assert as_json(taken[0][key]) == as_json(trained[0][key]), key
+        assert [one["value"] for one in taken[1:]] == [one["value"] for one in trained[1:]]
+
+    def test_the_next_time_it_is_what_was_asked_for(self, short: None, data: GivenSplit, tmp_path: Path) -> None:
+        cell = Cell(DATA, "mf", "uniform")
+        carry(self.experiment(cell), tmp_path, data, self.LONGER)
+        said: list[str] = []
+        carry(self.experiment(cell), tmp_path, data, self.LONGER, say=said.append)
+        assert len(said) == 1
+        assert said[0].endswith("records, 0 of them to be made")
+
+    @pytest.mark.parametrize(
+        ("curve", "expected"),
+        [
+            ([[4, 0.1], [8, 0.3], [12, 0.9]], (0.3, 8, 8)),  # not beyond the trial's limit
+            ([[2, 0.3], [4, 0.2], [6, 0.1], [8, 0.9]], (0.3, 2, 6)),  # nor beyond its patience
+            ([[2, 0.3], [4, 0.2], [6, 0.1]], (0.3, 2, 6)),
+            ([[3, 0.3], [6, 0.2], [9, 0.1]], None),  # the trial would look after 8 steps
+            ([[3, 0.1], [6, 0.3], [8, 0.2]], (0.3, 6, 8)),  # as this record's training did
+            ([[4, 0.3], [7, 0.2]], None),  # ended earlier than the trial would
+            ([[2, 0.3], [4, 0.2], [5, 0.1]], None),  # and looked where the trial would not
+            ([[4, 0.3]], None),
+            ([[9, 0.3]], None),  # no look within the trial
+        ],
+    )
+    def test_is_cut_where_the_trial_would_end(
+        self, curve: list[list[float]], expected: tuple[float, int, int] | None, short: None
+    ) -> None:
+        cell = Cell(DATA, "mf", "uniform")
+        settings = cell.settings(trial_terms(PLAIN), DATA)
+        record = {"cell": {"trained_with": []}, "curve_recall@20": {"0": curve}, "settings": settings.as_dict()}
+        found = _beginning_of(record, cell, settings)
+        if expected is None:
+            assert found is None
+        else:
+            assert found is not None
+            assert (found["value"], *found["best_step"], *found["steps"]) == expected
+
+    def test_a_teacher_taught_for_longer_teaches_something_else(self, short: None) -> None:
+        cell = Cell(DATA, "mf", "deca").but(changes=(("denoiser.name", "deca-p"),))
+        settings = cell.settings(trial_terms(PLAIN), DATA)
+        record = {"cell": {"trained_with": []}, "curve_recall@20": {"0": [[8, 0.1]]}, "settings": settings.as_dict()}
+        assert _beginning_of(record, cell, settings) is None
+
+    def test_of_other_settings_or_seeds_is_nobodys(self, short: None) -> None:
+        cell = Cell(DATA, "mf", "uniform")
+        settings = cell.settings(trial_terms(PLAIN), DATA)
+        same = {"cell": {"trained_with": []}, "curve_recall@20": {"0": [[8, 0.1]]}, "settings": settings.as_dict()}
+        assert _beginning_of(same, cell, settings)
+        assert _beginning_of({**same, "curve_recall@20": {"1": [[8, 0.1]]}}, cell, settings) is None
+        other = cell.but(changes=(("training.l2", 0.5),)).settings(trial_terms(PLAIN), DATA)
+        assert _beginning_of({**same, "settings": other.as_dict()}, cell, settings) is None
+        fixed = cell.but(changes=(("training.steps", 8),)).settings(trial_terms(PLAIN), DATA)
+        assert _beginning_of({**same, "settings": fixed.as_dict()}, cell, fixed) is None
+
+
+def spying(trained: Any, names: list[str]) -> Any:
+    @contextlib.contextmanager
+    def spied(cells: Any, *given: Any, **more: Any) -> Any:
+        names.extend(cell.name for cell in cells)
+        with trained(cells, *given, **more) as runs:
+            yield runs
+
+    return spied
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
 class TestTheChoice:
+    def test_losses_are_better_low(self) -> None:
+        trials = [{"failed": None, "value": value, "changes": {"a": value}} for value in (0.3, 0.1, 0.1, 0.2)]
+        assert _choice(trials, "valid-loss") == {"a": 0.1}
+        assert _choice(trials, "recall@20") == {"a": 0.3}
+        assert _choice([{"failed": "why", "changes": {}}], "recall@20") is None
+
+    def test_trials_of_other_limits_are_held_anew(self, data: GivenSplit, tmp_path: Path) -> None:
+        cell = Cell(DATA, "mf", "uniform")
+        records = carry(tuned_of(cell), tmp_path, data)
+        record = records.find(Trials(cell).name)
+        assert record is not None
+        del record["chosen"]
+        record["trials"][0]["settings"]["training"]["max_steps"] = 4
+        record["trials"][0]["value"] = 9.0
+        records.write(Trials(cell).name, record)
+        assert max(one["value"] for one in trials_of(carry(tuned_of(cell), tmp_path, data, keep=True), cell)) < 1
+
     def test_the_best_on_validation_is_chosen_and_trained_with_all_seeds(
         self, data: GivenSplit, tmp_path: Path
     ) -> None:

@@ -44,6 +44,11 @@ def test_what_is_said_to_hold_often_needs_more_than_half():
 
 def test_what_is_missing_is_counted_and_decides_nothing():
     assert str(judge([outcome("a", True), Outcome("b", None)])) == "holds: a: 2.00 against 1.00; 1 not measured yet"
+    cut_short = Outcome("c", None, why_not="cut short")
+    assert str(judge([outcome("a", True), Outcome("b", None), cut_short, cut_short])) == (
+        "holds: a: 2.00 against 1.00; 2 not compared: cut short; 1 not measured yet"
+    )
+    assert str(judge([cut_short])) == "not measured: 1 not compared: cut short"
 
 
 def test_luck_is_named():

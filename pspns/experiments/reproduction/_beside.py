@@ -10,24 +10,28 @@ from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import builds_pairs, method_words, trained_as
-from pspns.experiments.records import Difference, Records, Seen, difference, relative
+from pspns.experiments.records import Difference, Records, Seen, difference, relative, why_not_compared
 from pspns.experiments.sections import Number, Table, TableCell
 
 METRICS = ("recall@20", "precision@20", "recall@30", "precision@30")
 BASELINES = ("popular", "svd", "ease")
+WHY_NOT_NOTE = (
+    "*lower limit*: not compared, as a lower limit of steps stopped one of the two. *no users*: not compared, as the "
+    "record does not tell users apart."
+)
 FAR = 10.0
 """Percent beyond which ours and the printed figure are called apart."""
 
 BESIDE_NOTE = (
-    "In percent; ± is the standard deviation over seeds. Every method stands here at its defaults, svd and ease with "
-    "settings that validation chose under the same mask. PSP-NS as trials chose it on the paper's grids stands in the "
-    "table of settings chosen on validation, where there is one, and in *Figure by figure* of data that are the "
-    "paper's own. *difference*: ours under `published` against the printed figure, marked beyond {far:g} % if the data "
-    "are the paper's own. *against {reference}*: Recall@20 under `strict`, in points, with a 95 % bootstrap interval "
-    "over users; p is that of a sign-flip test over users, Holm-corrected within the table. *limit*: a seed reached "
-    "the limit of steps before its patience was spent; it is not compared with what had a higher limit, nor is a "
-    "record that does not tell users apart. Under `published` popular, svd and ease are ranked with PSP-NS's pairs "
-    "left out, as PSP-NS is; methods that build no pairs have only train left out, and are trained as under `strict`."
+    "In percent; ± is the standard deviation over seeds. Every method stands here at its defaults, but for how long it "
+    "could train, which its record tells; svd and ease have settings that validation chose under the same mask. PSP-NS "
+    "as trials chose it on the paper's grids stands in the table of settings chosen on validation, where there is one, "
+    "and in *Figure by figure* of data that are the paper's own. *difference*: ours under `published` against the "
+    "printed figure, marked beyond {far:g} % if the data are the paper's own. *against {reference}*: Recall@20 under "
+    "`strict`, in points, with a 95 % bootstrap interval over users; p is that of a sign-flip test over users, "
+    "Holm-corrected within the table. *limit*: a seed reached the limit of steps before its patience was spent. "
+    "{why_not} Under `published` popular, svd and ease are ranked with PSP-NS's pairs left out, as PSP-NS is; methods "
+    "that build no pairs have only train left out, and are trained as under `strict`."
 )
 
 
@@ -64,7 +68,7 @@ def beside_paper(
             under_published.number("recall@20") if under_published else None,
             apart(data, under_published, "recall@20", printed.value if printed else None),
             under_strict.number("recall@20") if under_strict else None,
-            *against(tested.get(method)),
+            *against(tested.get(method), why_not_compared(under_strict, plain)),
         )))  # fmt: skip
     for baseline in BASELINES:
         of_published = masked.of_baseline(baseline) if masked else None
@@ -83,7 +87,7 @@ def beside_paper(
             "paper", "ours, published", "difference", "ours, strict", f"against {method_words(reference)}, strict", "p",
         ),
         rows=tuple(rows),
-        note=BESIDE_NOTE.format(reference=method_words(reference), far=FAR),
+        note=BESIDE_NOTE.format(reference=method_words(reference), far=FAR, why_not=WHY_NOT_NOTE),
     )  # fmt: skip
 
 
@@ -95,7 +99,7 @@ def other_metrics(records: Records, name: str, data: str, model: str, methods: S
         for metric in METRICS[1:]:
             cells.append(in_print(table, data, model, method, metric))
             for found in both(records, Cell(data, model, trained_as(method))):
-                cells.append(replace(found.number(metric), spread=None, note="") if found else None)
+                cells.append(replace(found.number(metric), spread=None) if found else None)
         rows.append(((method_words(method),), tuple(cells)))
     return Table(
         name=name,
@@ -103,7 +107,10 @@ def other_metrics(records: Records, name: str, data: str, model: str, methods: S
         heads=("method",),
         columns=tuple(f"{words(metric)}, {of}" for metric in METRICS[1:] for of in ("paper", "published", "strict")),
         rows=tuple(rows),
-        note="In percent, means over seeds; every method at its defaults.",
+        note=(
+            "In percent, means over seeds; every method at its defaults. *limit*: a seed reached the limit of steps "
+            "before its patience was spent."
+        ),
     )
 
 
@@ -173,10 +180,10 @@ def corrected(tested: dict[str, Difference]) -> dict[str, Difference]:
     return {name: replace(one, p_value=p) for (name, one), p in zip(tested.items(), p_values, strict=True)}
 
 
-def against(tested: Difference | None) -> tuple[Number | None, str | None]:
-    """The difference in points with its interval, and p."""
+def against(tested: Difference | None, why_not: str = "") -> tuple[TableCell, str | None]:
+    """The difference in points with its interval, and p; where there is none, why, in short."""
     if tested is None:
-        return None, None
+        return why_not or None, None
     is_clear = tested.p_value < 0.05
     points = Number(
         100 * tested.mean,

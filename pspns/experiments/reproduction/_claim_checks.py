@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pspns.experiments import published
+from pspns.experiments._cells import MODELS
 from pspns.experiments.cells import SEEDS_OF_HEADLINE
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
@@ -32,7 +34,7 @@ from pspns.experiments.reproduction._planted_checks import (
 )
 from pspns.experiments.reproduction._protocol_section import NEVER_SAW_PSP, ROWS
 from pspns.experiments.reproduction._theory_checks import margins_grow_with_weight, margins_widen
-from pspns.experiments.verdicts import NOT_MEASURED, UNTESTABLE, Outcome, Verdict, judge
+from pspns.experiments.verdicts import CUT_SHORT, NOT_MEASURED, UNTESTABLE, Outcome, Verdict, judge
 
 Check = Callable[[Records, Sequence[str], str], Verdict]
 """Records, data sets, protocol → verdict."""
@@ -60,7 +62,8 @@ def denoisers_leave_inactive_users_behind(records: Records, data_names: Sequence
             seen = records.see(cell_of(data, "lightgcn", method))
             changes = _changes(seen, plain) if seen and plain and are_alike(seen, plain) else None
             if changes is None:
-                outcomes.append(Outcome(what, None))
+                cut_short = seen and plain and not are_alike(seen, plain)
+                outcomes.append(Outcome(what, None, why_not=CUT_SHORT if cut_short else ""))
                 continue
             inactive, other = changes
             figures = f"Recall@20 {inactive:+.1f} % for inactive users, {other:+.1f} % for the others"
@@ -174,10 +177,7 @@ def lifts_models(records: Records, data_names: Sequence[str], protocol: str) -> 
     ]
     outcomes = compared(records, wanted, protocol)
     return judge(
-        [
-            Outcome(f"{single.model}, {one.what}", one.holds, one.figures, one.luck)
-            for single, one in zip(wanted, outcomes, strict=True)
-        ]
+        [replace(one, what=f"{MODELS[single.model]}, {one.what}") for single, one in zip(wanted, outcomes, strict=True)]
     )
 
 

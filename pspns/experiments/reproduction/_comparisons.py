@@ -19,7 +19,7 @@ from pspns.experiments.records import Records, Seen, are_alike, p_value
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
-from pspns.experiments.verdicts import Outcome
+from pspns.experiments.verdicts import CUT_SHORT, Outcome
 
 # Of claims that a picture or nothing shows; the pictures' data sets are not named, so those that most tables have.
 MODEL, METRICS, DATA = "lightgcn", ("recall@20", "precision@20"), published.tables()["variants"].data
@@ -88,10 +88,20 @@ def cell_of(data: str, model: str, method: str, protocol: str = "strict") -> Cel
 def see_alike(records: Records, cells: Sequence[Cell]) -> list[Seen | None]:
     """Records that may be compared: with settings that trials on validation chose, if all cells had trials that can
     have them; else all as they are. Under `published` what builds no pairs has none, as in the paper."""
+    alike = _all_tuned(records, cells)
+    return [alike.get(cell) or records.see(cell) for cell in cells]
+
+
+def are_tuned(records: Records, cells: Sequence[Cell]) -> bool:
+    """Whether `see_alike` sees them as trials chose them."""
+    return bool(_all_tuned(records, cells))
+
+
+def _all_tuned(records: Records, cells: Sequence[Cell]) -> dict[Cell, Seen]:
+    """Empty unless all cells had trials that can have them."""
     can = [cell for cell in cells if cell.protocol == "strict" or builds_pairs(cell.method)]
     tuned = {cell: found for cell in can if (found := _tuned(records, cell))}
-    alike = tuned if len(tuned) == len(set(can)) else {}
-    return [alike.get(cell) or records.see(cell) for cell in cells]
+    return tuned if len(tuned) == len(set(can)) else {}
 
 
 def _tuned(records: Records, cell: Cell) -> Seen | None:
@@ -137,8 +147,11 @@ def decide(pairs: Iterable[Pair]) -> list[Outcome]:
     for pair in pairs:
         one, other = pair.one, pair.other
         high, low = (figure(seen, pair.metric, pair.users) if seen else None for seen in (one, other))
-        if one is None or other is None or high is None or low is None or not are_alike(one, other):
+        if one is None or other is None or high is None or low is None:
             outcomes.append(Outcome(pair.what, None))
+            continue
+        if not are_alike(one, other):
+            outcomes.append(Outcome(pair.what, None, why_not=CUT_SHORT))
             continue
         if pair.users == "all" and pair.metric == "recall@20" and (p := p_value(one, other)) is not None:
             p_values[len(outcomes)] = p

@@ -10,8 +10,8 @@ from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import method_words, with_psp
-from pspns.experiments.records import Difference, Records, Seen, difference, relative
-from pspns.experiments.reproduction._beside import against, captioned, corrected, under_both
+from pspns.experiments.records import Difference, Records, Seen, difference, relative, why_not_compared
+from pspns.experiments.reproduction._beside import WHY_NOT_NOTE, against, captioned, corrected, under_both
 from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
 
 MODEL = "lightgcn"
@@ -27,7 +27,7 @@ NOTE = (
     "is trained as under `strict` and has only train left out of the ranking; with PSP constructed pairs are left out, "
     "too, unless they are held out. *lift, strict*: in points, with a 95 % bootstrap interval over users; p is that of "
     "a sign-flip test over users, Holm-corrected within the table. *limit*: a seed reached the limit of steps before "
-    "its patience was spent."
+    f"its patience was spent. {WHY_NOT_NOTE}"
 )
 
 
@@ -94,7 +94,7 @@ def _table(data: str, lifts: dict[str, dict[str, Lift]]) -> Table:
             of_published.in_percent(),
             _number(of_strict.alone),
             _number(of_strict.with_pairs),
-            *against(tested.get(sampler)),
+            *against(tested.get(sampler), why_not_compared(of_strict.with_pairs, of_strict.alone)),
         )))  # fmt: skip
     return Table(
         name=f"samplers-{data}",
