@@ -15,6 +15,7 @@ from pspns.cli.experiment import _place, read_data
 from pspns.data.arrays import write_arrays
 from pspns.data.planted import plant
 from pspns.errors import DivergedError, SettingsError
+from pspns.experiments import loops as loops_module
 from pspns.experiments.reproduction import experiment_names, find_experiment
 from pspns.experiments.request import QUICK, QUICK_WORDS, asked_experiments, by_data, terms_of
 from pspns.training.loop import Watch
