@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -12,11 +12,17 @@ from importlib import resources
 from pspns.experiments import published
 from pspns.experiments._cells import MODELS
 from pspns.experiments.data_sets import known_data
-from pspns.experiments.methods import PSP_NS, method_words
+from pspns.experiments.methods import PSP_NS, builds_pairs, method_words
 from pspns.experiments.records import Records, relative
 from pspns.experiments.reproduction._beside import FAR, distance, words
 from pspns.experiments.reproduction._comparisons import USERS, cell_of, figure, see_alike
 from pspns.experiments.sections import Number, Section, Table
+from pspns.experiments.trials import Trials, tuned_cell
+
+CHOSEN_NOTE = (
+    f" *as trials chose*: with the settings of the baseline that trials on validation under `strict` chose, marked "
+    f"within {FAR:g} %; none where it had no trials, or they chose its defaults."
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
     seen = [one for one in figures if one.ours is not None]
     far = sorted((one for one in seen if one.is_far), key=lambda one: -abs(one.percent or 0.0))
     caption = f"Printed figures from which ours are more than {FAR:g} % away"
-    tables = [figures_table("beyond", caption, far, with_tried=True)] if far else []
+    tables = [figures_table("beyond", caption, far, asked)] if far else []
     return Section(
         name="figures",
         title="Figure by figure",
@@ -90,6 +96,7 @@ def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
             f"The paper prints {len(figures)} figures of data sets that we have as it had them. {len(seen)} of them "
             f"have a record under `published`; {len(seen) - len(far)} of these are within {FAR:g} % of what is "
             "printed. Nothing was chosen by how close it comes.",
+            *_chosen_words(asked, far),
             f"{method_words(PSP_NS)} stands here as in the paper, with the settings that trials on validation chose "
             "from its grids, if it had trials and was trained with their choice. In the tables of all methods, of "
             "variants and of inactive users it stands at its defaults, so the same printed figure may have another of "
@@ -101,7 +108,37 @@ def figure_by_figure(records: Records, data_names: Sequence[str]) -> Section:
     )
 
 
-def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tried: bool = False) -> Table:
+def as_chosen(records: Records, one: Figure) -> Number | None:
+    """The same with the settings that trials on validation under `strict` chose in place of the authors' defaults, of a
+    method that builds no pairs; None where they chose the defaults."""
+    cell = cell_of(one.data, one.model, one.method)
+    if builds_pairs(cell.method) or not records.has(Trials(cell).name):
+        return None
+    tuned = tuned_cell(records, cell)
+    seen = records.see(tuned.but(protocol="published")) if tuned and tuned != cell and records.has(tuned.name) else None
+    ours = figure(seen, one.metric, one.users) if seen else None
+    if seen is None or ours is None:
+        return None
+    is_near = abs(relative(ours, one.printed)) <= FAR
+    return Number(ours, note=seen.limit, record=seen.name, tone="better" if is_near else "")
+
+
+def _chosen_words(records: Records, far: Sequence[Figure]) -> Iterator[str]:
+    chosen = [found for one in far if (found := as_chosen(records, one))]
+    if chosen:
+        near = sum(one.tone == "better" for one in chosen)
+        yield (
+            f"Baselines stand at their authors' defaults, as in the paper. For {len(chosen)} of the figures further "
+            "away trials on validation under `strict` chose other settings of that baseline, and with them "
+            f"{near} {'is' if near == 1 else 'are'} within {FAR:g} %."
+        )
+
+
+def figures_table(
+    name: str, caption: str, figures: Iterable[Figure], records_of_trials: Records | None = None
+) -> Table:
+    """With what trials chose and what else was tried, if there are records of trials to look at."""
+    with_tried = records_of_trials is not None
     rows = [
         (
             (
@@ -114,7 +151,14 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
                 Number(one.printed),
                 Number(one.ours, record=one.record, note=_noted(one)) if one.ours is not None else None,
                 distance(one.data, one.ours, one.printed, one.record) if one.ours is not None else None,
-                *([tried().get((one.data, one.model, one.method), "nothing yet")] if with_tried else []),
+                *(
+                    []
+                    if records_of_trials is None
+                    else [
+                        as_chosen(records_of_trials, one),
+                        tried().get((one.data, one.model, one.method), "nothing yet"),
+                    ]
+                ),
             ),
         )
         for one in figures
@@ -123,13 +167,14 @@ def figures_table(name: str, caption: str, figures: Iterable[Figure], *, with_tr
         name=name,
         caption=caption,
         heads=("data", "model", "method", "metric"),
-        columns=("paper", "ours, published", "difference", *(["tried"] if with_tried else [])),
+        columns=("paper", "ours, published", "difference", *(["as trials chose", "tried"] if with_tried else [])),
         rows=tuple(rows),
         note=(
             f"In percent, means over seeds. *difference*: of ours, in percent of what is printed; beyond {FAR:g} % "
             "ours and the paper's are called apart. *tuned*: trials on validation, whose mask test labels shape under "
             "`published`, chose other settings from the paper's grids than the defaults, which all others have. "
             "*limit*: a seed reached the limit of steps before its patience was spent, and may have come nearer."
+            + (CHOSEN_NOTE if with_tried else "")
         ),
     )
 

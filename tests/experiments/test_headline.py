@@ -119,6 +119,24 @@ def test_what_comes_back(records):
     assert [heads[3] for heads, _ in tables["beyond"].rows] == ["Precision@20", "Recall@30"]
 
 
+def test_what_trials_chose_stands_beside_a_far_figure(records):
+    changes = (("training.learning_rate", 0.005),)
+    put(records, "dns", 0.1, masked=0.1)
+    put(records, "dns", 0.27, masked={"recall@20": 0.2616, "precision@20": 0.3, "recall@30": 0.3, "precision@30": 0.3},
+        changes=changes)  # fmt: skip
+    assert not any("chose other settings" in text for text in figure_by_figure(records, DATA).words)
+    records.write("trials-lightgcn-ml-1m-dns-strict", {"chosen": dict(changes), "trials": []})
+    section = figure_by_figure(records, DATA)
+    assert any("For 3 of the figures further away trials" in text for text in section.words)
+    assert any("with them 1 is within 10 %." in text for text in section.words)
+    rows = {heads[3]: cells for heads, cells in section.tables[0].rows}
+    found = rows["Recall@20"][3]
+    assert (round(found.value, 2), found.tone) == (26.16, "better")
+    assert found.record == "lightgcn-ml-1m-dns-strict-learning-rate-0.005"
+    records.write("trials-lightgcn-ml-1m-dns-strict", {"chosen": {}, "trials": []})
+    assert all(cells[3] is None for _, cells in figure_by_figure(records, DATA).tables[0].rows)
+
+
 def test_all_or_none_come_back(records):
     printed = [one for one in paper_figures(records, ["ml-1m"]) if one.method == "dns" and one.model == "lightgcn"]
     exact = {one.metric: one.printed / 100 for one in printed}
