@@ -16,6 +16,8 @@ from pspns.errors import SettingsError, nearest
 
 # A typing slip such as 0-10000000000 would fill the memory.
 MOST_NUMBERS = 10_000
+# pydantic takes zeros away from the front, and so 0-2 for -2.
+_WHOLE = re.compile(r"\s*[+-]?\d+(_\d+)*\s*")
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
@@ -35,6 +37,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     adapter = TypeAdapter(hint, config=ConfigDict(allow_inf_nan=False))
     try:
         plain = _plain(value, typing.get_origin(hint))
+        if hint is int and isinstance(plain, str) and not _WHOLE.fullmatch(plain):
+            raise ValueError(plain)
         return (
             adapter.validate_strings(plain) if isinstance(plain, str) else adapter.validate_python(plain, strict=True)
         )

@@ -235,10 +235,18 @@ def experiment(
     quick: Annotated[
         bool, typer.Option("--quick", help="A look at how it works, in a minute or two; its figures mean little.")
     ] = False,
-    seeds: Annotated[int | None, typer.Option(help="Seeds of every training; unset: 10 or 3.")] = None,
-    max_steps: Annotated[int | None, typer.Option(help="The most steps of a training; unset: 200,000.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Evaluations without improvement; unset: 10.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Settings tried of each method that is tuned; unset: 5.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="<int>", help="How many seeds every training has; unset: 10 or 3.")
+    ] = None,
+    max_steps: Annotated[
+        str | None, typer.Option(metavar="<int>", help="The most steps of a training; unset: 200,000.")
+    ] = None,
+    patience: Annotated[
+        str | None, typer.Option(metavar="<int>", help="Evaluations without improvement; unset: 10.")
+    ] = None,
+    trials: Annotated[
+        str | None, typer.Option(metavar="<int>", help="Settings tried of each method that is tuned; unset: 5.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or auto (default).")] = None,
     precision: Annotated[str | None, typer.Option(help="float32 (default), or mixed on a GPU.")] = None,
     keep: Annotated[
@@ -259,13 +267,14 @@ def experiment(
         return
     from pspns.cli.experiment import experiment_and_show
     from pspns.experiments.request import QUICK_DATA, terms_of
+    from pspns.option_values import convert
 
     terms = terms_of(
         quick=quick,
-        seeds=seeds,
-        max_steps=max_steps,
-        patience=patience,
-        trials=trials,
+        seeds=convert(int | None, seeds, "--seeds"),
+        max_steps=convert(int | None, max_steps, "--max-steps"),
+        patience=convert(int | None, patience, "--patience"),
+        trials=convert(int | None, trials, "--trials"),
         device=device,
         precision=precision,
     )

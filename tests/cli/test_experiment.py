@@ -49,6 +49,12 @@ def records_in(out: Path) -> dict[str, Any]:
 
 
 class TestNames:
+    @pytest.mark.parametrize("option", ["--seeds", "--max-steps", "--patience", "--trials"])
+    def test_a_range_is_no_number(self, command: Cli, option: str) -> None:
+        refused = command("experiment", "seeds", "--data", "planted", option, "0-2")
+        assert (refused.code, refused.out) == (2, "")
+        assert f"{option} must be a whole number, got '0-2'" in refused.err
+
     def test_options_without_a_name_are_not_thrown_away(self, command: Cli) -> None:
         for options in (["--quick"], ["--data", "planted"], ["--only-report"]):
             refused = command("experiment", *options)
