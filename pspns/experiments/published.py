@@ -152,6 +152,16 @@ def printed(table: str, data: str, model: str, method: str, metric: str, *, user
     return row[found.metrics.index(metric)]
 
 
+def paper() -> Mapping[str, Any]:
+    """Title and authors.
+
+    >>> paper()["authors"][0]
+    'Jiayi Wu'
+    """
+    found: Mapping[str, Any] = _file()["paper"]
+    return found
+
+
 @cache
 def tables() -> Mapping[str, Table]:
     """By name, in the paper's order."""

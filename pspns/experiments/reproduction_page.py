@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pspns.experiments.headline import headline
+from pspns.experiments.introduction import introduction
 from pspns.experiments.markdown import escaped, row_line, section_lines, wrapped
 from pspns.experiments.paper_figures import figure_by_figure
 from pspns.experiments.records import Records
@@ -21,9 +22,8 @@ INTRODUCTION = (
     "Every table and claim of the PSP-NS paper, run anew. Made by `python -m pspns.experiments.reproduction_page` from "
     "the records in [{folder}]({folder}); no measured figure was typed, and each leads to the record it was read from. "
     "What the paper prints is transcribed in one file, and stands beside ours.",
-    "`published` is the rule under which the paper's figures come back, `strict` the one that no held-out label shapes "
-    "([what they are](protocols.md)). ± is the standard deviation over seeds. The same with plots is the page that "
-    "`pspns experiment all` ends in.",
+    "± is the standard deviation over seeds. More on both rules stands in [protocols](protocols.md). The same with "
+    "plots is the page that `pspns experiment all` ends in.",
 )
 
 
@@ -38,6 +38,7 @@ def page(records_folder: Path, folder: str) -> str:
             "# The paper, reproduced",
             "",
             *(line for words in INTRODUCTION for line in (wrapped(words.format(folder=folder)), "")),
+            *(line for words in introduction() for line in (wrapped(words), "")),
             *section_lines(headline(records, data_names), folder),
             *(line for section in sections.values() for line in section_lines(section, folder)),
             *section_lines(figure_by_figure(records, data_names), folder),

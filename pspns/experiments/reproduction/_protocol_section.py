@@ -146,9 +146,11 @@ def _reading(title: str, record: Record) -> list[str]:
     if others:
         text += f"These do not: {', '.join(others)}. "
     honest = _mean(rows["psp-ns"]["test"], TRAIN_VALID) - _mean(rows["uniform"]["test"], TRAIN_VALID)
+    n_seeds = len(record["seeds"])
     text += (
         f"Under `strict`, where no held-out label has a say, PSP-NS is {abs(honest):.2f} points "
-        f"{'above' if honest > 0 else 'below'} RNS."
+        f"{'above' if honest > 0 else 'below'} RNS with the seed{'' if n_seeds == 1 else 's'} of this measurement"
+        f"{'' if n_seeds == 1 else f', {n_seeds} of them'}."
     )
     return [text, _control_words(title, record)]
 
