@@ -33,8 +33,12 @@ NAMES: Mapping[str, str] = {
 
 
 def introduction() -> tuple[str, ...]:
-    """In a few paragraphs; `*` and backticks are marks."""
+    """In three paragraphs; `*` and backticks are marks."""
     paper = published.paper()
     *others, last = paper["authors"]
-    names = "; ".join(f"*{name}*: {meaning}" for name, meaning in NAMES.items())
-    return f"The paper: {', '.join(others)} and {last}, *{paper['title']}*.", METHOD, RULES, f"Names: {names}."
+    return f"The paper: {', '.join(others)} and {last}, *{paper['title']}*.", METHOD, RULES
+
+
+def names_words() -> str:
+    """The names in one paragraph."""
+    return f"Names: {'; '.join(f'*{name}*: {meaning}' for name, meaning in NAMES.items())}."

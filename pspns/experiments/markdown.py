@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.sections import Number, Plot, Section, Table, TableCell
+from pspns.experiments.sections import Number, Plot, Section, Table, TableCell, Words
 
 WIDTH = 120
 ESCAPED = {"|": "\\|", "*": "\\*", "[": "\\[", "]": "\\]", "<": "&lt;", "\n": " "}
@@ -41,7 +41,7 @@ def table_lines(table: Table, folder: str) -> Iterator[str]:
     yield from (f"**{escaped(table.caption)}**", "")
     yield row_line(map(escaped, (*table.heads, *table.columns)))
     columns = zip(*(cells for _, cells in table.rows), strict=True)
-    sides = ["---" if any(isinstance(cell, str) for cell in column) else "---:" for column in columns]
+    sides = ["---" if any(isinstance(cell, str | Words) for cell in column) else "---:" for column in columns]
     yield f"|{'---|' * len(table.heads)}{''.join(f'{side}|' for side in sides or ['---:'] * len(table.columns))}"
     for heads, cells in table.rows:
         yield row_line([*map(escaped, heads), *(cell_text(cell, folder) for cell in cells)])

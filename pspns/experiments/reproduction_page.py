@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pspns.experiments.headline import headline
-from pspns.experiments.introduction import introduction
+from pspns.experiments.introduction import introduction, names_words
 from pspns.experiments.markdown import escaped, row_line, section_lines, wrapped
 from pspns.experiments.paper_figures import figure_by_figure
 from pspns.experiments.records import Records
@@ -38,7 +38,7 @@ def page(records_folder: Path, folder: str) -> str:
             "# The paper, reproduced",
             "",
             *(line for words in INTRODUCTION for line in (wrapped(words.format(folder=folder)), "")),
-            *(line for words in introduction() for line in (wrapped(words), "")),
+            *(line for words in (*introduction(), names_words()) for line in (wrapped(words), "")),
             *section_lines(headline(records, data_names), folder),
             *(line for section in sections.values() for line in section_lines(section, folder)),
             *section_lines(figure_by_figure(records, data_names), folder),

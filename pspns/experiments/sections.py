@@ -41,7 +41,18 @@ class Number:
         return f"{value:{'+' if self.sign else ''}z,.{self.digits}f}"
 
 
-TableCell = Number | str | None
+@dataclass(frozen=True)
+class Words:
+    """A cell in words that says which way it tells."""
+
+    text: str
+    tone: Tone = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+TableCell = Number | Words | str | None
 """None: there is no such figure."""
 
 
@@ -55,6 +66,7 @@ class Table:
     rows: tuple[tuple[tuple[str, ...], tuple[TableCell, ...]], ...]
     """What the row is, and its cells."""
     note: str = ""
+    is_shaped_by_test: bool | None = None  # None: as the section
 
     def __post_init__(self) -> None:
         for heads, cells in self.rows:
@@ -75,6 +87,7 @@ class Series:
     ys: tuple[float, ...]
     lows: tuple[float, ...] = ()  # the band of error; empty: none
     highs: tuple[float, ...] = ()
+    is_guide: bool = False  # what would be, to read the others by; nothing was measured for it
 
 
 @dataclass(frozen=True)
@@ -85,9 +98,12 @@ class Plot:
     y: str
     series: tuple[Series, ...]
     logarithmic: bool = False  # the x axis
+    logarithmic_y: bool = False
+    from_zero: bool = False  # whether the y axis begins there
     ticks: tuple[str, ...] = ()  # in place of numbers, for the values 0, 1, … of x
     levels: tuple[tuple[str, float], ...] = ()  # name and height of lines across
     joined: bool = True  # by lines; if not, dots alone, as between the values of x there is nothing
+    is_shaped_by_test: bool | None = None  # None: as the section
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.sections import Number, Plot, Table, TableCell
+from pspns.experiments.sections import Number, Plot, Table, TableCell, Words
 from pspns.report.figures import figure, interval, lettered, spread
 from pspns.report.marks import as_latex, plain
 
 LONG = 24
 """Letters of a text beyond which its column holds sentences."""
+MANY_ROWS, MANY_COLUMNS = 40, 8
+"""Beyond which a table of LaTeX runs over pages, and beyond which it is made to fit the width."""
 
 # Of a number: what stands in columns of its own, where any number of the column has it.
 _BESIDE: dict[str, Callable[[Number], float | str | None]] = {
@@ -64,43 +66,80 @@ def plot_as_csv(plot: Plot, warning: str = "") -> str:
 
 
 def table_as_latex(table: Table, warning: str = "") -> str:
-    """A floating table with the rules of the package booktabs, its note below."""
-    wordy = [holds_sentences(cells) for cells in zip(*(cells for _, cells in table.rows), strict=True)]
-    wordy = wordy or [False] * len(table.columns)
-    width = f"p{{{0.6 / max(1, sum(wordy)):.2f}\\linewidth}}"
-    layout = "l" * len(table.heads) + "".join(width if words else "r" for words in wordy)
+    """A floating table with the rules of the package booktabs, its note below; a long one runs on from page to page."""
     footnotes = lettered(table)
     rows = [
         [*(as_latex(text) for text in heads), *(_latex_cell(cell, footnotes) for cell in cells)]
         for heads, cells in table.rows
     ]
-    note = " ".join(
-        [
-            *filter(
-                None,
-                [as_latex(table.note), as_latex(f"Figures under `{PUBLISHED.name}`: {warning}.") if warning else ""],
-            ),
-            *(f"{_raised(letter)} {as_latex(words)}" for words, letter in footnotes.items()),
-        ]
-    )
-    lines = [
-        r"% needs \usepackage{booktabs}",
+    titles = _latex_row([as_latex(title) for title in (*table.heads, *table.columns)])
+    body = [*map(_latex_row, rows), r"\bottomrule"]
+    note = _latex_note(table, warning, footnotes)
+    lines = _running(table, titles, body, note) if len(rows) > MANY_ROWS else _floating(table, titles, body, note)
+    return "\n".join(lines) + "\n"
+
+
+def _floating(table: Table, titles: str, body: Sequence[str], note: str) -> list[str]:
+    is_scaled = _is_wide(table)
+    return [
+        r"% needs \usepackage{booktabs" + (",graphicx}" if is_scaled else "}"),
         r"\begin{table}",
         r"\centering",
         r"\small\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{as_latex(table.caption)}}}",
         rf"\label{{tab:{file_name(table.name)}}}",
-        rf"\begin{{tabular}}{{{layout}}}",
+        *([r"\resizebox{\linewidth}{!}{%"] if is_scaled else []),
+        rf"\begin{{tabular}}{{{_layout(table)}}}",
         r"\toprule",
-        _latex_row([as_latex(title) for title in (*table.heads, *table.columns)]),
+        titles,
         r"\midrule",
-        *map(_latex_row, rows),
-        r"\bottomrule",
-        r"\end{tabular}",
+        *body,
+        r"\end{tabular}" + ("}" if is_scaled else ""),
         *([r"\par\smallskip", rf"\parbox{{\linewidth}}{{\footnotesize {note}}}"] if note else []),
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+
+
+def _running(table: Table, titles: str, body: Sequence[str], note: str) -> list[str]:
+    # What runs over pages cannot be scaled: a wide one has smaller letters.
+    size = r"\tiny\setlength{\tabcolsep}{2pt}" if _is_wide(table) else r"\small\setlength{\tabcolsep}{4pt}"
+    heading = [r"\toprule", titles, r"\midrule"]
+    return [
+        r"% needs \usepackage{booktabs,longtable}",
+        rf"\begingroup{size}",
+        rf"\begin{{longtable}}{{{_layout(table)}}}",
+        rf"\caption{{{as_latex(table.caption)}}}\label{{tab:{file_name(table.name)}}}\\",
+        *heading,
+        r"\endfirsthead",
+        *heading,
+        r"\endhead",
+        *body,
+        r"\end{longtable}",
+        *([rf"\noindent\parbox{{\linewidth}}{{\footnotesize {note}}}"] if note else []),
+        r"\par\endgroup",
+    ]
+
+
+def _is_wide(table: Table) -> bool:
+    return len(table.heads) + len(table.columns) > MANY_COLUMNS
+
+
+def _layout(table: Table) -> str:
+    """Sentences wrap, in what width the others leave; of the rest, names stand to the left and figures to the right."""
+    heads = zip(*(heads for heads, _ in table.rows), strict=True)
+    columns = zip(*(cells for _, cells in table.rows), strict=True)
+    wordy = [holds_sentences(cells) for cells in (*heads, *columns)]
+    wordy = wordy or [False] * (len(table.heads) + len(table.columns))
+    room = max(0.5, 1 - 0.03 * len(wordy) - 0.07 * wordy.count(False))  # of each the gaps beside it, and its figures
+    width = f"p{{{room / max(1, sum(wordy)):.2f}\\linewidth}}"
+    sides = "l" * len(table.heads) + "r" * len(table.columns)
+    return "".join(width if words else side for words, side in zip(wordy, sides, strict=True))
+
+
+def _latex_note(table: Table, warning: str, footnotes: Mapping[str, str]) -> str:
+    said = [table.note, f"Figures under `{PUBLISHED.name}`: {warning}." if warning else ""]
+    lines = [as_latex(words) for words in said if words]
+    return " ".join([*lines, *(f"{_raised(letter)} {as_latex(words)}" for words, letter in footnotes.items())])
 
 
 def data_uri(text: str, kind: str) -> str:
@@ -109,7 +148,7 @@ def data_uri(text: str, kind: str) -> str:
 
 
 def holds_sentences(cells: Sequence[TableCell]) -> bool:
-    return any(isinstance(cell, str) and len(plain(cell)) > LONG for cell in cells)
+    return any(isinstance(cell, str | Words) and len(plain(str(cell))) > LONG for cell in cells)
 
 
 def file_name(name: str) -> str:
@@ -122,7 +161,7 @@ def file_name(name: str) -> str:
 
 
 def _bare(cell: TableCell) -> str:
-    return _exact(cell.value) if isinstance(cell, Number) else plain(cell or "")
+    return _exact(cell.value) if isinstance(cell, Number) else plain(str(cell or ""))
 
 
 def _exact(value: float | str | None) -> str:
@@ -143,8 +182,8 @@ def _csv(rows: Sequence[Sequence[object]]) -> str:
 def _latex_cell(cell: TableCell, footnotes: Mapping[str, str]) -> str:
     if cell is None:
         return "--"
-    if isinstance(cell, str):
-        return as_latex(cell)
+    if not isinstance(cell, Number):
+        return as_latex(str(cell))
     text = f"{_math(figure(cell))}{as_latex(cell.unit)}"
     if cell.spread is not None:
         text += rf" $\pm$ {_math(spread(cell))}"

@@ -6,6 +6,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,11 +23,15 @@ from pspns.experiments.sections import Plot, Series
 from pspns.report.comparison import Difference
 from pspns.report.marks import plain
 
-# Colours of Okabe and Ito (2008), which the colour-blind can tell apart; style.css tunes them to light and dark ground.
-# A series also has a dash and a marker of its own, so that no one needs the colour.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+# Colours of Okabe and Ito (2008), which the colour-blind can tell apart, and a violet and a brown; style.css tunes them
+# to light and dark ground. A series also has a dash and a marker of its own, so that no one needs the colour.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6a35a8", "#4d3019")
 DASHES: tuple[Any, ...] = ("solid", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 MARKERS = "os^DvPX"
+KNOWN = ("RNS", "PSP-NS", "recommended", "DNS", "MixGCF", "AHNS", "DNS(M,N)", "W-ew")
+"""What looks the same in all plots, as the first of the looks, the second, …"""
+VARIANTS = {", strict": -1, ", published": 1}
+"""Ends of labels of what has the colour and the marker of the name before, but another dash: the next or the last."""
 
 # Matplotlib knows no currentColor: these stand in for it, and are replaced in what it wrote.
 _INK, _FAINT, _GROUND = "#010203", "#030201", "#fdfefd"
@@ -34,8 +39,15 @@ _CSS = {_INK: "currentColor", _FAINT: "var(--faint, #8a939c)", _GROUND: "var(--g
     colour: f"var(--series-{number}, {colour})" for number, colour in enumerate(COLOURS)
 }
 
+_GUIDE = (_INK, (0, (4, 3)), "")
+"""The look of a line that nothing was measured for."""
+
 _WIDTH = 400  # points: on a phone a point is then 0.9 pixels, and text stays readable
 _FONT = 11
+_HIGH = 30
+"""Letters of a y label beyond which it wraps: the axes are no higher."""
+_FEW, _MOST_TICKS = 8, 10
+"""Values up to which each has a tick of its own: on a logarithmic axis, and where they are evenly spaced."""
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and follows the page's font
     "text.parse_math": False,  # a name with two $ signs is no formula
@@ -54,6 +66,10 @@ _STYLE: dict[Any, Any] = {
     "grid.color": _FAINT,
     **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
 }
+
+
+Look = tuple[str, Any, str]
+"""Colour, dash and marker."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +121,7 @@ def plot_curves(
     """A thin line for each seed with its best step marked, and a dashed level for each baseline."""
     with _style(plot_id):
         figure, axes = _figure(230 + 15 * len(runs))
-        for curves, (colour, dash, marker) in zip(runs.values(), _looks(), strict=False):
+        for curves, (colour, dash, marker) in zip(runs.values(), _looks(runs), strict=True):
             for curve in curves:
                 axes.plot(curve.steps, _percent(curve.values), color=colour, linestyle=dash, linewidth=1.1)
                 if curve.best_step in curve.steps:
@@ -114,7 +130,7 @@ def plot_curves(
         _draw_levels(axes, {name: 100 * level for name, level in levels.items()})
         axes.set_ylabel(f"{metric}, {part}, %")
         _count_steps(axes)
-        _legend(figure, runs)
+        _legend(figure, runs, _looks(runs))
         best_of_runs = [
             f"{label} at most {max(100 * max(curve.values) for curve in curves):.2f} %"
             for label, curves in runs.items()
@@ -128,7 +144,7 @@ def plot_kept(plot_id: str, kept: Mapping[str, Sequence[KeptLine]]) -> str:
     with _style(plot_id):
         figure, axes = _figure(230 + 15 * len(kept))
         means: dict[str, list[float]] = {}
-        for (label, seeds), (colour, dash, marker) in zip(kept.items(), _looks(), strict=False):
+        for (label, seeds), (colour, dash, marker) in zip(kept.items(), _looks(kept), strict=True):
             found: dict[int, list[float]] = {}  # a seed that has stopped is in the mean no more
             for line in seeds:
                 for step, weight in zip(line.steps, line.weights, strict=True):
@@ -144,7 +160,7 @@ def plot_kept(plot_id: str, kept: Mapping[str, Sequence[KeptLine]]) -> str:
         axes.set_ylabel("weight kept")
         axes.set_ylim(bottom=0)
         _count_steps(axes)
-        _legend(figure, kept)
+        _legend(figure, kept, _looks(kept))
         said = "; ".join(f"{label} from {values[0]:.2f} to {values[-1]:.2f}" for label, values in means.items())
         return _svg(figure, plot_id, f"Mean weight that pairs kept, against training steps: {said}")
 
@@ -156,7 +172,7 @@ def plot_activity(
     tenths = list(range(1, len(train_pairs) + 1))
     with _style(plot_id):
         figure, axes = _figure(225 + 15 * len(runs))
-        for values, (colour, dash, marker) in zip(runs.values(), _looks(), strict=False):
+        for values, (colour, dash, marker) in zip(runs.values(), _looks(runs), strict=True):
             heights = [float("nan") if value is None else 100 * value for value in values]
             axes.plot(tenths, heights, color=colour, linestyle=dash, linewidth=1.1, marker=marker, markersize=5.5)
         axes.set_xticks(
@@ -166,7 +182,7 @@ def plot_activity(
         axes.set_ylabel(f"{metric}, test, %")
         axes.set_ylim(bottom=0)
         axes.grid(axis="y")
-        _legend(figure, runs)
+        _legend(figure, runs, _looks(runs))
         said = "; ".join(f"{label} {_first_to_last(values)}" for label, values in runs.items())
         return _svg(figure, plot_id, f"{metric} on the test by tenth of the users, least active first: {said}")
 
@@ -176,19 +192,20 @@ def plot_series(plot_id: str, plot: Plot) -> str:
     with _style(plot_id):
         labels = [plain(series.label) for series in plot.series]
         in_pairs = len(labels) > 3 and max(map(len, labels)) <= 20
+        looks = _looks_of(plot.series)
         figure, axes = _figure(225 + 15 * math.ceil(len(labels) / (2 if in_pairs else 1)))
-        for place, (series, look) in enumerate(zip(plot.series, _looks(), strict=False)):
+        for place, (series, look) in enumerate(zip(plot.series, looks, strict=True)):
             # Between names there is room: dots that would lie on each other stand side by side.
             step_aside = 0.6 * ((place + 0.5) / len(plot.series) - 0.5) if plot.ticks and not plot.joined else 0.0
             _draw_series(axes, series, [x + step_aside for x in series.xs], look, joined=plot.joined)
+        _scale_x(axes, plot)
+        _scale_y(axes, plot)
         _draw_levels(axes, dict(plot.levels))
         axes.set_xlabel(plain(plot.x))
-        axes.set_ylabel(plain(plot.y))
+        axes.set_ylabel(textwrap.fill(plain(plot.y), _HIGH))
         axes.grid(axis="y")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(value)))
-        _scale_x(axes, plot)
         if any(labels):
-            _legend(figure, labels, joined=plot.joined, columns=2 if in_pairs else 1)
+            _legend(figure, labels, looks, joined=plot.joined, columns=2 if in_pairs else 1)
         said = [f"{plain(series.label)} {_said(plot, series)}".strip() for series in plot.series]
         said += [f"{plain(name)} {_number(level)} throughout" for name, level in plot.levels]
         text = f"{plain(plot.caption).rstrip('.')}. {plain(plot.y)} against {plain(plot.x)}: {'; '.join(said)}"
@@ -203,7 +220,14 @@ def _draw_series(axes: Any, series: Series, xs: Sequence[float], look: Any, *, j
         else:
             axes.vlines(xs, series.lows, series.highs, color=colour, linewidth=1.3)
     marks = {"marker": marker, "markersize": 4.5, "markevery": max(1, len(xs) // 10) if joined else 1}
-    axes.plot(xs, series.ys, color=colour, linestyle=dash if joined else "none", linewidth=1.3, **marks)
+    # A guide is thin and lies above: a line that keeps to it does not hide it.
+    width, layer = (0.9, 3) if series.is_guide else (1.3, 2)
+    axes.plot(xs, series.ys, color=colour, linestyle=dash if joined else "none", linewidth=width, zorder=layer, **marks)
+
+
+def _looks_of(series: Sequence[Series]) -> list[Look]:
+    measured = iter(_looks(plain(one.label) for one in series if not one.is_guide))
+    return [_GUIDE if one.is_guide else next(measured) for one in series]
 
 
 def _scale_x(axes: Any, plot: Plot) -> None:
@@ -217,13 +241,49 @@ def _scale_x(axes: Any, plot: Plot) -> None:
         slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if is_tight else {}
         axes.set_xticks(range(len(labels)), labels, **slant)
         axes.set_xlim(-0.5, len(labels) - 0.5)
-    elif plot.logarithmic and len(values) <= 8:
+    elif plot.logarithmic:
+        _logarithmic_ticks(axes.xaxis, values if len(values) <= _FEW else None)
+    elif len(values) <= _MOST_TICKS and _are_even(values):
         axes.set_xticks(values, [_number(value) for value in values])
-        axes.xaxis.set_minor_locator(NullLocator())
     else:
-        if not plot.logarithmic:
-            axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(value)))
+
+
+def _scale_y(axes: Any, plot: Plot) -> None:
+    if plot.logarithmic_y:
+        axes.set_yscale("log")
+        _logarithmic_ticks(axes.yaxis)
+        return
+    if plot.from_zero:
+        axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, place: _number(value)))
+
+
+def _logarithmic_ticks(axis: Any, values: Sequence[float] | None = None) -> None:
+    """At these values, or at round ones. Matplotlib would label minor ticks, too, in marks that it alone can read."""
+    ticks = _round_values(*axis.get_view_interval()) if values is None else values
+    axis.set_ticks(ticks, [_number(tick) for tick in ticks])
+    axis.set_minor_locator(NullLocator())
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of each power of ten in a range of two or fewer, margins aside; else the powers.
+
+    >>> _round_values(8.0, 300.0), _round_values(0.009, 200.0), _round_values(11.0, 19.0)
+    ([10.0, 20.0, 50.0, 100.0, 200.0], [0.01, 0.1, 1.0, 10.0, 100.0], [11.0, 19.0])
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    digits = (1, 2, 5) if math.log10(high / low) < 2.2 else (1,)
+    found = [digit * 10.0**power for power in powers for digit in digits]
+    inside = [value for value in found if low <= value <= high]
+    return inside if len(inside) > 1 else [low, high]
+
+
+def _are_even(values: Sequence[float]) -> bool:
+    """Whether all lie as far from each other, so that their ticks have room."""
+    steps = [after - before for before, after in itertools.pairwise(values)]
+    return bool(steps) and max(steps) - min(steps) < 1e-9 * max(steps)
 
 
 def _said(plot: Plot, series: Series) -> str:
@@ -271,9 +331,36 @@ def _count_steps(axes: Any) -> None:
     axes.grid(axis="y")
 
 
-def _looks() -> Any:
-    """Colour, dash and marker of the first series, the second, …: no two of the first 210 look alike."""
-    return zip(itertools.cycle(COLOURS), itertools.cycle(DASHES), itertools.cycle(MARKERS), strict=False)
+def _looks(labels: Iterable[str]) -> list[Look]:
+    """Colour, dash and marker of each: what is known looks as everywhere, the rest takes what is left, in order.
+
+    >>> [COLOURS.index(look[0]) for look in _looks(["mine", "PSP-NS, strict", "RNS", "yours", "PSP-NS, published"])]
+    [2, 1, 0, 3, 1]
+    """
+    parts = [_parted(label) for label in labels]
+    places = {name: KNOWN.index(name) for name, _ in parts if name in KNOWN}
+    left = (place for place in itertools.count() if place not in places.values())
+    for name in dict.fromkeys(name for name, _ in parts if name not in KNOWN):
+        places[name] = next(left)
+    return [_look(places[name], shift) for name, shift in parts]
+
+
+def _parted(label: str) -> tuple[str, int]:
+    """The name, and how far its dash is from that of the name alone.
+
+    >>> _parted("PSP-NS, published"), _parted("published")
+    (('PSP-NS', 1), ('published', 0))
+    """
+    for end, shift in VARIANTS.items():
+        if label.endswith(end):
+            return label.removesuffix(end), shift
+    return label, 0
+
+
+def _look(place: int, shift: int) -> Look:
+    """No two of the first 280 places look alike, and no two variants of a place."""
+    dash = DASHES[(place + shift) % len(DASHES)]
+    return COLOURS[place % len(COLOURS)], dash, MARKERS[place % len(MARKERS)]
 
 
 def _percent(values: Sequence[float]) -> list[float]:
@@ -327,11 +414,12 @@ def _highest(block: Sequence[float], gap: float) -> float:
     return sum(block) / len(block) + gap * (len(block) - 1) / 2
 
 
-def _legend(figure: Figure, labels: Iterable[str], *, joined: bool = True, columns: int = 1) -> None:
-    labels = list(labels)
+def _legend(
+    figure: Figure, labels: Iterable[str], looks: Iterable[Look], *, joined: bool = True, columns: int = 1
+) -> None:
     handles = [
         Line2D([], [], color=colour, linestyle=dash if joined else "none", marker=marker, linewidth=1.3, markersize=5.5)
-        for _, (colour, dash, marker) in zip(labels, _looks(), strict=False)
+        for colour, dash, marker in looks
     ]
     texts = [_shortened(label, 60) for label in labels]
     figure.legend(handles, texts, loc="outside lower left", borderpad=0.6, ncols=columns)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from pspns.errors import DataError
 from pspns.evaluation.protocol import PUBLISHED, STRICT
+from pspns.experiments.introduction import NAMES, introduction
 from pspns.experiments.records import Record, Records
 from pspns.experiments.sections import Section
 from pspns.report.marks import as_html, plain
@@ -46,6 +47,8 @@ def write_reproduction(
             "reproduction.html.jinja",
             {"marked": _marked, "plain": plain},
             title=title,
+            introduction=introduction(),
+            names=NAMES,
             headline=first,
             sections=rest,
             ran=ran,

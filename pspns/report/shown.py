@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.sections import Section, Table, TableCell
+from pspns.experiments.sections import Number, Plot, Section, Table, TableCell, Words
 from pspns.report.downloads import data_uri, file_name, holds_sentences, plot_as_csv, table_as_csv, table_as_latex
-from pspns.report.figures import figure, interval, lettered, spread
+from pspns.report.figures import SHORT, figure, interval, lettered, spread
 from pspns.report.marks import plain
 from pspns.report.plots import plot_series
 
@@ -37,6 +37,11 @@ class ShownCell:
     @property
     def is_empty(self) -> bool:
         return not self.figure and not self.words
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its words stand on one line, as a p-value must."""
+        return len(plain(self.words)) <= SHORT
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,6 @@ class ShownTable:
     """Letter and words."""
     read_as: tuple[str, str] | None
     """Anchor and caption of the table of this section that has the same note."""
-    is_empty: bool
     kinds: str
     """Classes for its style: many columns, long names of rows."""
     downloads: list[Download]
@@ -95,6 +99,8 @@ class ShownSection:
     section: Section
     warning: str
     tables: list[ShownTable]
+    empty: list[tuple[str, str]]
+    """Anchor and caption of tables without a figure of ours."""
     plots: list[ShownPlot]
 
     @property
@@ -125,20 +131,30 @@ class Anchors:
 
 def show(section: Section, of_records: Mapping[str, str], anchors: Anchors) -> ShownSection:
     anchor = anchors.new(section.name)
-    warning = PUBLISHED.warning if section.is_shaped_by_test else ""
     first_with: dict[str, tuple[str, str]] = {}  # note → anchor and caption
-    tables = []
+    tables, empty = [], []
     for table in section.tables:
         place = (anchors.new(f"table-{table.name}"), table.caption)
+        if not table.is_measured:
+            empty.append(place)
+            continue
         same = first_with.setdefault(table.note, place) if table.note else place
+        warning = _warning(section, table)
         tables.append(_show_table(table, place[0], same if same != place else None, of_records, warning))
     plots = []
     for plot in section.plots:
-        where = anchors.new(f"plot-{plot.name}")
-        download = _download("CSV", f"{plot.name}.csv", plot_as_csv(plot, warning), "text/csv")
+        where, warning = anchors.new(f"plot-{plot.name}"), _warning(section, plot)
+        # A table may have the plot's name.
+        download = _download("CSV", f"{plot.name}-plot.csv", plot_as_csv(plot, warning), "text/csv")
         caption = f"{_closed(plot.caption)} {SHORT_WARNING if warning else ''}".rstrip()
         plots.append(ShownPlot(where, plot_series(where, plot), caption, [download]))
-    return ShownSection(anchor, section, warning, tables, plots)
+    return ShownSection(anchor, section, _warning(section), tables, empty, plots)
+
+
+def _warning(section: Section, part: Table | Plot | None = None) -> str:
+    """Of a part that says it has no need of it none, whatever its section has."""
+    own = part.is_shaped_by_test if part else None
+    return PUBLISHED.warning if (section.is_shaped_by_test if own is None else own) else ""
 
 
 def _show_table(
@@ -157,7 +173,6 @@ def _show_table(
         note=" ".join(filter(None, ["" if read_as else table.note, SHORT_WARNING if warning else ""])),
         footnotes=[(letter, words) for words, letter in footnotes.items()],
         read_as=read_as,
-        is_empty=all(cell.is_empty for _, cells in rows for cell in cells),
         kinds=" ".join(
             kind
             for kind, holds in (
@@ -191,7 +206,7 @@ def _columns(table: Table, rows: Sequence[Sequence[ShownCell]]) -> list[Column]:
                 interval=max((len(cell.interval) for cell in shown), default=0),
                 note=max((len(plain(cell.note)) for cell in shown), default=0),
                 has_footnotes=any(cell.footnote for cell in shown),
-                has_tone=any(cell.tone in ("better", "worse") for cell in shown),
+                has_tone=any(cell.figure and cell.tone in ("better", "worse") for cell in shown),
             )
             found.append(column)
     return found
@@ -200,8 +215,8 @@ def _columns(table: Table, rows: Sequence[Sequence[ShownCell]]) -> list[Column]:
 def _cell(cell: TableCell, of_records: Mapping[str, str], footnotes: Mapping[str, str]) -> ShownCell:
     if cell is None:
         return ShownCell()
-    if isinstance(cell, str):
-        return ShownCell(words=cell)
+    if not isinstance(cell, Number):
+        return ShownCell(words=str(cell), tone=cell.tone if isinstance(cell, Words) else "")
     has_interval = cell.low is not None and cell.high is not None
     return ShownCell(
         figure=figure(cell),

@@ -93,7 +93,8 @@ def _data(records: Iterable[Record]) -> list[DataLine]:
 
 
 def _facts(records: Mapping[str, Record]) -> list[tuple[str, str]]:
-    trainings = [record for record in records.values() if _is_training(record)]
+    of_loops = {name: record for name, record in records.items() if _is_training(record)}
+    trainings = list(of_loops.values())
     n_others = len(records) - len(trainings)
     counts = Counter(len(record["seeds"]) for record in trainings)
     return [
@@ -114,7 +115,7 @@ def _facts(records: Mapping[str, Record]) -> list[tuple[str, str]]:
             _joined(f"{n_seeds} ({_counted(n, 'training')})" for n_seeds, n in sorted(counts.items())),
         ),
         ("Steps, all seeds together", f"{steps:,}" if (steps := _all_steps(trainings)) else ""),
-        ("Time of all training", _time(seconds) if (seconds := _seconds_of_loops(trainings)) else ""),
+        ("Time of all training", _time(seconds) if (seconds := _seconds_of_loops(of_loops)) else ""),
         ("Machines", _most(map(_machine, records.values()))),
         ("Versions", _most(_joined(_versions(record)) for record in records.values())),
     ]
@@ -196,12 +197,18 @@ def _are_counts(steps: Any) -> bool:
     return isinstance(steps, list) and bool(steps) and all(isinstance(number, int) for number in steps)
 
 
-def _seconds_of_loops(trainings: Sequence[Record]) -> float:
+def _seconds_of_loops(trainings: Mapping[str, Record]) -> float:
     """Trainings of one loop have the same seconds, which are counted once."""
     loops = {
-        tuple(record["cell"]["trained_with"]): record.get("seconds", {}).get("training", 0.0) for record in trainings
+        _loop(name, record["cell"]): record.get("seconds", {}).get("training", 0.0)
+        for name, record in trainings.items()
     }
     return float(sum(loops.values()))
+
+
+def _loop(name: str, cell: Mapping[str, Any]) -> tuple[str, ...]:
+    """What was trained in it; of records made of an earlier file that file, which had one loop."""
+    return tuple(cell["trained_with"]) or (cell.get("adopted_from") or name,)
 
 
 def _seconds(record: Record) -> float:

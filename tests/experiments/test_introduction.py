@@ -4,7 +4,7 @@ import re
 
 from pspns.components import part_names
 from pspns.experiments import published
-from pspns.experiments.introduction import NAMES, introduction
+from pspns.experiments.introduction import NAMES, introduction, names_words
 from pspns.experiments.methods import method_words
 
 
@@ -21,6 +21,6 @@ def test_the_paper_is_named_and_marks_are_closed():
     said = introduction()
     assert all(author in said[0] for author in published.paper()["authors"])
     assert published.paper()["title"] in said[0]
-    for words in said:
+    for words in (*said, names_words()):
         assert words.count("*") % 2 == words.count("`") % 2 == 0
     assert not re.search(r"  |\n", " ".join(said))

@@ -5,7 +5,7 @@ import re
 
 from pspns.evaluation.protocol import PUBLISHED
 from pspns.experiments.markdown import cell_text, escaped, section_lines, wrapped
-from pspns.experiments.sections import Number, Plot, Section, Series, Table
+from pspns.experiments.sections import Number, Plot, Section, Series, Table, Words
 
 TABLE = Table(
     name="variants-ml-1m",
@@ -56,6 +56,12 @@ def test_the_warning_stands_where_the_test_shapes_figures_and_nowhere_else():
 def test_plots_are_named_with_their_series():
     plot = Plot("rank", "Recall by rank", "rank", "Recall@20", (Series("strict", (1.0,), (2.0,)),))
     assert "Plot `rank` of the report: Recall by rank; Recall@20 by rank (strict)." in text_of(plots=(plot,))
+
+
+def test_words_with_a_tone_stand_as_words_to_the_left():
+    table = Table("t", "Claims", ("claim",), ("strict",), ((("It helps",), (Words("**holds**: all | 4", "better"),)),))
+    lines = text_of(tables=(table,)).splitlines()
+    assert lines[-2:] == ["|---|---|", "| It helps | **holds**: all \\| 4 |"]
 
 
 def test_nothing_that_markdown_would_read_is_left_in_a_cell():

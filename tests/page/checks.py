@@ -92,6 +92,22 @@ def _pixels(page: Page, box: list[float]) -> np.ndarray:
     return np.asarray(picture, dtype=float)
 
 
+def formulas(page: Page) -> list[str]:
+    """Texts of plots in marks that only what drew them can read."""
+    texts: list[str] = page.evaluate("[...document.querySelectorAll('svg text')].map(text => text.textContent)")
+    return [text for text in texts if "$" in text]
+
+
+def shade(page: Page, selector: str) -> float:
+    """How far, of 255, the right edge of a box is from the ground, at most, in the strip above what it holds."""
+    left, top, width = page.evaluate(
+        f"(({{left, top, width}}) => [left + scrollX, top + scrollY, width])({selector}.getBoundingClientRect())"
+    )
+    strip = _pixels(page, [left + width - 4, top, 4, 3])
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number)")
+    return float(np.abs(strip - np.array(ground[:3])).max())
+
+
 def contrasts(page: Page) -> list[str]:
     """Of every text, in plots too, and of the lines of plots, against what lies behind."""
     found: list[str] = page.evaluate(

@@ -18,7 +18,7 @@ BAD = """<!DOCTYPE html><title></title>
 </svg></figure>
 <figure><svg role="img" aria-label="covered" viewBox="0 0 400 200" width="400">
 <path clip-path="none" style="stroke: var(--series-0, #eeeeee); fill: none" d="M 10 10 L 90 90"/>
-<rect width="400" height="200" fill="#000"/></svg></figure>
+<rect width="400" height="200" fill="#000"/><text fill="#fff">$10^3$</text></svg></figure>
 <script>console.log("noise"); new Image().src = "http://192.0.2.1/pixel.png"; missing()</script>
 """
 
@@ -47,6 +47,10 @@ def test_pale_text_and_pale_lines_are_found(bad: Page) -> None:
     faults = checks.contrasts(bad)
     assert "2.85: Pale words" in faults
     assert any("a line of rgb(238, 238, 238)" in fault for fault in faults)
+
+
+def test_formulas_in_plots_are_found(bad: Page) -> None:
+    assert checks.formulas(bad) == ["$10^3$"]
 
 
 def test_what_has_no_name_is_found(bad: Page) -> None:

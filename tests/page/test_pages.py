@@ -23,6 +23,8 @@ SHRINKS = 1.25
 MOST_DOWNLOADS = 10
 """That Chromium allows a page without a window, whoever asks for them."""
 
+WIDEST = "[...document.querySelectorAll('.scroll')].sort((a, b) => b.scrollWidth - a.scrollWidth)[0]"
+
 each_scheme = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 
@@ -37,6 +39,22 @@ def test_every_plot_is_drawn(opened: Opened, scheme: str, width: int) -> None:
     opened.page.resize(width)
     opened.page.emulate(scheme)
     assert checks.plots(opened.page) == []
+
+
+def test_texts_of_plots_can_be_read(opened: Opened) -> None:
+    assert checks.formulas(opened.page) == []
+
+
+@each_scheme
+def test_a_shadow_says_that_a_table_goes_on_and_is_gone_at_its_end(opened: Opened, scheme: str) -> None:
+    page = opened.page
+    page.resize(PHONE)
+    page.emulate(scheme)
+    page.evaluate(f"{WIDEST}.scrollLeft = 0")
+    assert checks.shade(page, WIDEST) > 20
+    page.evaluate(f"{WIDEST}.scrollLeft = 1e6")
+    assert checks.shade(page, WIDEST) < 3
+    page.evaluate(f"{WIDEST}.scrollLeft = 0")
 
 
 @each_scheme
@@ -66,11 +84,10 @@ def test_the_keyboard_reaches_everything(opened: Opened, width: int) -> None:
 def test_a_box_scrolls_by_keyboard(opened: Opened) -> None:
     page = opened.page
     page.resize(PHONE)
-    widest = "[...document.querySelectorAll('.scroll')].sort((a, b) => b.scrollWidth - a.scrollWidth)[0]"
-    assert page.evaluate(f"{widest}.scrollWidth > {widest}.clientWidth")
-    page.evaluate(f"{widest}.scrollIntoView(); {widest}.focus()")
+    assert page.evaluate(f"{WIDEST}.scrollWidth > {WIDEST}.clientWidth")
+    page.evaluate(f"{WIDEST}.scrollIntoView(); {WIDEST}.focus()")
     page.press("ArrowRight")
-    assert page.evaluate(f"new Promise(done => setTimeout(() => done({widest}.scrollLeft), 500))"), (
+    assert page.evaluate(f"new Promise(done => setTimeout(() => done({WIDEST}.scrollLeft), 500))"), (
         "what is cut off can be reached"
     )
 
@@ -108,7 +125,7 @@ def test_downloads_have_the_figures_of_the_page(opened: Opened, tmp_path: Path) 
         page.evaluate(f"document.querySelectorAll('a[download]')[{number}].click()")
         browser.wait_for("Browser.downloadProgress", state="completed")
     tables = [table for section in opened.made.sections for table in section.tables]
-    tables = [table for table in tables if any(cell is not None for _, cells in table.rows for cell in cells)]
+    tables = [table for table in tables if table.is_measured]
     n_plots = page.evaluate("document.querySelectorAll('figure').length") if tables else 0
     assert n_links == 2 * len(tables) + n_plots
     assert len(list(tmp_path.iterdir())) == n_taken
@@ -141,6 +158,23 @@ def test_on_paper_it_is_black_on_white_and_nothing_is_cut_off(opened: Opened) ->
     written = page.pdf()
     assert written.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type\s*/Page\b", written)) >= 2
+
+
+def test_on_paper_short_words_stay_on_one_line_and_lists_of_what_is_missing_stay_folded(opened: Opened) -> None:
+    page = opened.page
+    page.resize(PAPER)
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = false)")
+    page.emulate(media="print")
+    broken = page.evaluate(
+        "[...document.querySelectorAll('td.short')].filter(cell => getComputedStyle(cell).whiteSpace !== 'nowrap')"
+        ".map(cell => cell.textContent)"
+    )
+    assert broken == []
+    folds = page.evaluate(
+        "[...document.querySelectorAll('details')]"
+        ".map(one => [one.classList.contains('missing'), one.lastElementChild.checkVisibility()])"
+    )
+    assert all(is_shown != is_missing for is_missing, is_shown in folds)
 
 
 def test_it_says_nothing_to_the_console_and_asks_for_nothing(opened: Opened) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import section_samples as samples
 
-from pspns.experiments.sections import Number, Table
+from pspns.experiments.sections import Number, Table, Words
 from pspns.report.downloads import data_uri, plot_as_csv, table_as_csv, table_as_latex
 
 
@@ -98,6 +98,42 @@ def test_latex_has_as_many_cells_in_every_row_as_columns():
         for command in ("toprule", "midrule", "bottomrule", "caption", "label"):
             assert text.count(f"\\{command}") == 1
         assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+
+
+def test_a_long_latex_table_runs_over_pages_with_its_heads_on_each():
+    rows = tuple(((f"method {number}",), (Number(number),)) for number in range(41))
+    short, long = (Table("t", "caption", ("h",), ("c",), kept, "A note.") for kept in (rows[:40], rows))
+    assert "longtable" not in table_as_latex(short)
+    text = table_as_latex(long, "beware")
+    assert text.startswith("% needs \\usepackage{booktabs,longtable}\n")
+    assert text.count(r"h & c \\") == 2
+    assert text.index(r"\endfirsthead") < text.index(r"\endhead") < text.index("method 0")
+    assert "table}" not in text.replace("longtable}", "")
+    assert text.count("{") == text.count("}")
+    assert text.count(r"\caption") == text.count(r"\label") == text.count(r"\begingroup") == 1
+    assert "A note. Figures under" in text
+
+
+def test_a_wide_latex_table_is_made_to_fit():
+    wide, narrow = (table_as_latex(one_row(*map(Number, range(n)), heads=("x",), note="A note.")) for n in (8, 7))
+    assert wide.startswith("% needs \\usepackage{booktabs,graphicx}\n")
+    assert "\\resizebox{\\linewidth}{!}{%\n\\begin{tabular}{" in wide
+    assert "\\end{tabular}}\n" in wide
+    assert wide.count("{") == wide.count("}")
+    assert "graphicx" not in narrow
+    assert "resizebox" not in narrow
+
+
+def test_sentences_wrap_in_latex_wherever_they_stand():
+    text = table_as_latex(
+        one_row(Number(1), Words("holds: all of 40 comparisons", "better"), heads=("a claim " * 9, "b"))
+    )
+    assert re.search(r"\\begin\{tabular\}\{p\{0\.\d+\\linewidth\}lrp\{0\.\d+\\linewidth\}\}\n", text)
+    assert "holds: all of 40 comparisons" in text
+
+
+def test_words_with_a_tone_are_words_in_the_csv():
+    assert read(table_as_csv(one_row(Words("**holds**: all 4", "better"))))[0] == {"h0": "x", "c0": "holds: all 4"}
 
 
 def test_latex_of_numbers():

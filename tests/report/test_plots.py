@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 from xml.etree import ElementTree
 
 import matplotlib
@@ -12,9 +13,11 @@ import pytest
 import section_samples as samples
 
 from pspns.experiments.sections import Plot, Series
+from pspns.report import plots
 from pspns.report.comparison import Difference
 from pspns.report.plots import (
     COLOURS,
+    KNOWN,
     Curve,
     KeptLine,
     plot_activity,
@@ -235,6 +238,121 @@ def test_on_a_logarithmic_axis_equal_ratios_are_equal_distances():
     assert {"10", "100", "1,000"} <= set(texts(plot_series("p", many)))
 
 
+def line_over(*xs: float, label: str = "a", **changes) -> Plot:
+    return Plot("p", "c", "x", "y", (Series(label, xs, tuple(1.0 + x for x in xs)),), **changes)
+
+
+def ticks(svg: str, axis: str) -> list[str]:
+    """The labels of an axis, x or y."""
+    (found,) = [
+        group
+        for group in ElementTree.fromstring(svg).iter("g")
+        if group.get("id", "").endswith(f"matplotlib.axis_{'xy'.index(axis) + 1}")
+    ]
+    return [
+        text.text or "" for group in found.iter("g") if "tick" in group.get("id", "") for text in group.iter("text")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (1600, 50_000, ["2,000", "5,000", "10,000", "20,000", "50,000"]),
+        (7, 1400, ["10", "100", "1,000"]),
+        (0.004, 0.3, ["0.005", "0.01", "0.02", "0.05", "0.1", "0.2"]),
+        (3.1, 4.4, None),
+    ],
+)
+def test_a_logarithmic_axis_has_round_ticks_in_plain_figures(low, high, expected):
+    plot = line_over(*np.geomspace(low, high, 12), logarithmic=True, logarithmic_y=True)
+    for axis in "xy":
+        shown = ticks(plot_series("p", plot), axis)
+        assert len(shown) == len(set(shown)) > 1
+        assert all(re.fullmatch(r"[\d.,]+", label) for label in shown)
+    if expected:
+        assert ticks(plot_series("p", plot), "x") == expected
+
+
+def test_a_few_evenly_spaced_values_have_a_tick_each():
+    assert ticks(plot_series("p", line_over(*range(1, 11))), "x") == [str(number) for number in range(1, 11)]
+    assert "2" not in ticks(plot_series("p", line_over(1, 2, 3, 50)), "x"), "labels would lie on each other"
+    assert len(ticks(plot_series("p", line_over(*range(30))), "x")) < 10
+
+
+def test_an_axis_begins_at_zero_where_it_is_asked_to():
+    assert ticks(plot_series("p", line_over(20, 30, from_zero=True)), "y")[0] == "0"
+    assert ticks(plot_series("p", line_over(20, 30)), "y")[0] != "0"
+
+
+def test_a_logarithmic_y_axis_is_to_scale():
+    svg = plot_series("p", line_over(1, 10, 100, logarithmic=True, logarithmic_y=True))
+    (line,) = lines(svg, series(0))
+    assert_to_scale([y for _, y in line], np.log10([2, 11, 101]))
+
+
+def test_a_long_y_label_wraps():
+    svg = plot_series("p", Plot("p", "c", "x", "change, in units of that at factor 1", (Series("", (0, 1), (0, 1)),)))
+    assert {"change, in units of that at", "factor 1"} <= set(texts(svg))
+
+
+def test_a_guide_is_thin_dashed_ink_without_markers():
+    guide = Series("in proportion", (1, 2), (1, 2), is_guide=True)
+    svg = plot_series("p", Plot("p", "c", "x", "y", (guide, Series("SGD", (1, 2), (1.5, 1.7)))))
+    (drawn,) = [
+        path
+        for path in ElementTree.fromstring(svg).iter("path")
+        if path.get("clip-path") and "stroke: currentColor" in path.get("style", "")
+    ]
+    assert "stroke-dasharray" in drawn.get("style", "")
+    assert "stroke-width: 0.9" in drawn.get("style", "")
+    assert len(marks(svg, 0)) == 2, "what was measured has the first colour"
+    assert "in proportion" in texts(svg)
+
+
+def looks(*labels: str) -> list[tuple[str, str]]:
+    """Colour and dash of each line, as drawn."""
+    plot = Plot("p", "c", "x", "y", tuple(Series(label, (0, 1), (0, n)) for n, label in enumerate(labels)))
+    styles = [
+        path.get("style", "")
+        for path in ElementTree.fromstring(plot_series("p", plot)).iter("path")
+        if path.get("clip-path") and "--series-" in path.get("style", "")
+    ]
+    return [
+        (re.findall(r"--series-\d", style)[0], "".join(re.findall(r"stroke-dasharray: [^;]*", style)))
+        for style in styles
+    ]
+
+
+def test_a_method_looks_the_same_in_all_plots():
+    many = looks(*KNOWN)
+    assert len({colour for colour, _ in many}) == len(KNOWN)
+    assert looks("mine", "PSP-NS", "RNS")[1:] == [many[KNOWN.index("PSP-NS")], many[KNOWN.index("RNS")]]
+    mine, *others = looks("mine", "PSP-NS", "RNS")
+    assert mine[0] not in {colour for colour, _ in others}
+
+
+def test_variants_of_a_method_share_its_colour_and_not_its_dash():
+    variants = looks("PSP-NS", "PSP-NS, published", "PSP-NS, strict", "RNS")
+    assert {colour for colour, _ in variants[:3]} == {looks("PSP-NS")[0][0]} != {variants[3][0]}
+    assert len({dash for _, dash in variants[:3]}) == 3
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_the_page_has_every_colour_and_each_stands_out_from_its_ground(scheme):
+    style = (Path(plots.__file__).parent / "style.css").read_text(encoding="utf-8")
+    ground = luminance(re.findall(r"--ground: (#\w+)", style)[scheme])
+    for number in range(len(COLOURS)):
+        colour = luminance(re.findall(rf"--series-{number}: (#\w+)", style)[scheme])
+        darker, lighter = sorted((ground, colour))
+        assert (lighter + 0.05) / (darker + 0.05) >= 3
+
+
 def test_dots_that_are_not_joined_stand_side_by_side_with_their_bars():
     svg = dots()
     left, right = marks(svg, 0), marks(svg, 1)
@@ -291,6 +409,11 @@ def test_ink_font_and_colours_come_from_the_page(draw):
     assert "font-size: 11px" in svg
     assert "<style" not in svg
     assert "<metadata" not in svg
+
+
+@each_plot
+def test_no_text_is_in_marks_that_matplotlib_alone_can_read(draw):
+    assert not [text for text in texts(draw()) if "$" in text]
 
 
 @each_plot

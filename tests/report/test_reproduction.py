@@ -18,7 +18,7 @@ from html_tree import Element, Tree, rows_under
 from pspns.errors import DataError, SettingsError
 from pspns.evaluation.protocol import PUBLISHED
 from pspns.experiments.records import Records
-from pspns.experiments.sections import Number, Plot, Section, Series, Table
+from pspns.experiments.sections import Number, Plot, Section, Series, Table, Words
 from pspns.report.downloads import table_as_csv, table_as_latex
 from pspns.report.reproduction import write_reproduction
 
@@ -98,7 +98,7 @@ def test_rows_whose_names_begin_alike_share_a_heading(page):
 
 def test_columns_whose_titles_begin_alike_share_that_beginning(tmp_path):
     columns = ("users", "Recall@20, paper", "Recall@20, strict", "p")
-    table = Table("t", "Shared", ("method",), columns, ((("RNS",), tuple(map(Number, range(4)))),))
+    table = Table("t", "Shared", ("method",), columns, ((("RNS",), tuple(Number(n, record="r") for n in range(4))),))
     page = page_of(Section("s", "S", (), (table,)), folder=tmp_path)
     (shown,) = [table for table in page.find("table") if table.find("caption")[0].text == "Shared"]
     first, second = shown.find("thead")[0].find("tr")
@@ -166,6 +166,40 @@ def test_what_was_run_is_told_from_the_records(page):
     }
 
 
+def test_loops_are_counted_once_each_however_their_records_tell_them(tmp_path):
+    records = Records(tmp_path / "cells")
+
+    def put(name: str, seconds: float, trained_with: list[str], **cell: str) -> None:
+        record = samples.training_record("uniform", "strict") | {"seconds": {"training": seconds}}
+        record["cell"] = {"method": "uniform", "changes": {}, "trained_with": trained_with} | cell
+        records.write(name, record)
+
+    for name in ("a", "b"):
+        put(name, 10.0, ["a", "b"])
+        put(f"of one file, {name}", 20.0, [], adopted_from="samplers.json")
+    put("of another file", 40.0, [], adopted_from="denoisers.json")
+    put("alone", 80.0, [])
+    write_reproduction([], samples.HEADLINE, records.folder, tmp_path / "page.html")
+    page = Tree((tmp_path / "page.html").read_text(encoding="utf-8")).root
+    facts = {term.text: words.text for term, words in zip(page.find("dt"), page.find("dd"), strict=True)}
+    assert facts["Time of all training"] == "150 s"
+
+
+def test_verdicts_have_a_tone_for_the_eye_and_their_words_for_the_ear(page):
+    rows = rows_under(page, "Claims in words")
+    assert rows[0][1] == "✓ holds: all of 40 comparisons"
+    better, worse = of_class(page, "verdict")
+    for found, tone, word in ((better, "better", "holds"), (worse, "worse", "does not hold")):
+        assert tone in found.attributes["class"]
+        assert found.find("strong")[0].text == word
+        assert found.find("span")[0].attributes["aria-hidden"] == "true"
+
+
+def test_a_short_verdict_is_marked_once(tmp_path):
+    page = page_of(section_with(Words("holds", "better"), Number(1, record="r")), folder=tmp_path)
+    assert rows_under(page, "Only table") == [["x", "✓ holds", "1.00"]]
+
+
 def test_the_warning_stands_where_the_test_shaped_something_and_nowhere_else(page):
     assert PUBLISHED.warning in of_class(part(page, "sample"), "warning")[0].text
     assert PUBLISHED.warning in of_class(part(page, "headline"), "warning")[0].text
@@ -174,6 +208,23 @@ def test_the_warning_stands_where_the_test_shaped_something_and_nowhere_else(pag
     shaped = part(page, "sample")
     said = "held-out labels shape the candidate set"
     assert all(said in one.text for one in (*of_class(shaped, "block"), *shaped.find("figure")))
+
+
+def test_parts_that_say_so_have_no_warning_in_a_section_that_has_one(tmp_path):
+    table, other = replace(samples.ALL_KINDS, is_shaped_by_test=False), samples.GROUPED
+    plot = replace(samples.DOTS, is_shaped_by_test=False)
+    empty = Table("empty", "Empty", ("h",), ("c",), ((("x",), (None,)),))
+    section = replace(samples.SHAPED, tables=(table, other, empty), plots=(samples.BANDS, plot))
+    page = page_of(section, folder=tmp_path)
+    assert len(of_class(part(page, "sample"), "warning")) == 1
+    said = "held-out labels shape the candidate set"
+    anchors = ("table-sample-ml-1m", "table-sample-grouped", "plot-sample-convergence", "plot-sample-dots")
+    for anchor, is_warned in zip(anchors, (False, True, True, False), strict=True):
+        assert (said in part(page, anchor).text) == is_warned
+        csv = of_class(part(page, anchor), "files")[0].find("a")[0].attributes["href"]
+        assert (said in base64.b64decode(csv.partition(",")[2]).decode()) == is_warned
+    (line,) = [note.text for note in of_class(page, "note") if "no figure yet" in note.text]
+    assert line == "There is no figure yet for Empty."
 
 
 def test_downloads_are_the_tables(page):
@@ -188,6 +239,14 @@ def test_downloads_are_the_tables(page):
     assert len([link for link in page.find("a") if "download" in link.attributes]) == 2 * 3 + 3
 
 
+def test_a_table_and_a_plot_of_one_name_are_files_of_their_own(tmp_path):
+    section = replace(samples.SHAPED, plots=(replace(samples.BANDS, name=samples.ALL_KINDS.name),))
+    page = page_of(section, folder=tmp_path)
+    files = [link.attributes["download"] for link in page.find("a") if "download" in link.attributes]
+    assert {"sample-ml-1m.csv", "sample-ml-1m-plot.csv"} <= set(files)
+    assert len(files) == len(set(files))
+
+
 def test_a_note_that_repeats_is_referred_to(page):
     first, second = part(page, "table-sample-ml-1m:note"), part(page, "table-sample-grouped:note")
     assert first.text.startswith("In percent; ± is the standard deviation over seeds.")
@@ -198,7 +257,7 @@ def test_a_note_that_repeats_is_referred_to(page):
 
 def test_long_notes_of_figures_become_footnotes(tmp_path):
     long = "Cannot be right: `P@20` is a twentieth of R@20."
-    cells = (Number(0.74, note=long), Number(0.62, note="limit"), Number(1.0, note=long))
+    cells = (Number(0.74, note=long, record="r"), Number(0.62, note="limit"), Number(1.0, note=long))
     page = page_of(section_with(*cells), folder=tmp_path)
     assert rows_under(page, "Only table") == [["x", "0.74a", "0.62 limit", "1.00a"]]
     assert [note.text for note in of_class(page, "note") if "Cannot" in note.text] == [f"a {long.replace('`', '')}"]
@@ -213,10 +272,15 @@ def test_what_is_missing_is_named(page, tmp_path):
     assert "missing" not in part(whole, "plain").text
 
 
-def test_a_table_without_a_single_figure_is_one_line(tmp_path):
-    page = page_of(section_with(None, None, note="In percent."), folder=tmp_path)
-    assert "Only table: there is no figure yet. In percent." in part(page, "one").text
-    assert not part(page, "one").find("table")
+def test_tables_without_a_figure_of_ours_share_a_line(tmp_path):
+    (nothing,) = section_with(None, None, note="In percent.").tables
+    printed = replace(nothing, name="printed", caption="Printed", rows=((("x",), (Number(26.68), None)),))
+    full = replace(nothing, name="full", caption="Full", rows=((("x",), (Number(1, record="r"), None)),))
+    page = page_of(Section("one", "One", ("Words.",), (nothing, printed, full)), folder=tmp_path)
+    assert "There is no figure yet for Only table; Printed." in part(page, "one").text
+    assert [table.find("caption")[0].text for table in part(page, "one").find("table")] == ["Full"]
+    assert part(page, "table-full:note").text == "In percent.", "it refers to no table that is not shown"
+    assert {"table-only", "table-printed"} <= {one.attributes.get("id") for one in part(page, "one").find("strong")}
 
 
 def test_without_records_the_page_says_so(tmp_path):
@@ -229,7 +293,7 @@ def test_without_records_the_page_says_so(tmp_path):
 
 def test_records_that_tell_little_are_no_error(tmp_path):
     records = Records(tmp_path / "cells")
-    records.write("bare", {})
+    records.write("bare", {"seconds": {}})
     odd = {"data": "gowalla", "seeds": 3, "steps": None, "seconds": "long", "machine": None, "settings": None}
     records.write("odd", odd)
     strange = {"settings": {"model": {"name": "somewhere:Mine", "size": 3}, "other": {"list": [1, None, True]}}}

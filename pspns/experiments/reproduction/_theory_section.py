@@ -414,7 +414,7 @@ def _truth_table(record: Record | None) -> Table:
 
 def _growth_plot(name: str, title: str, record: Record) -> Plot:
     factors = tuple(record["factors"])
-    series = [Series("in proportion", factors, factors)]
+    series = [Series("in proportion", factors, factors, is_guide=True)]
     for optimiser, how in OPTIMISERS.items():
         if means := _grown(record, optimiser, "own"):
             plain = means[factors.index(1.0)]
@@ -426,4 +426,5 @@ def _growth_plot(name: str, title: str, record: Record) -> Plot:
         y="change, in units of that at factor 1",
         series=tuple(series),
         logarithmic=True,
+        logarithmic_y=all(y > 0 for one in series for y in one.ys),
     )

@@ -22,11 +22,12 @@ from pspns.experiments.reproduction._comparisons import (
     see_alike,
     singles,
 )
-from pspns.experiments.sections import Section, Table
+from pspns.experiments.sections import Section, Table, Tone, Words
 from pspns.experiments.verdicts import FAILS, HOLDS, IN_PART, NO_RECORD, Verdict, count_words, judge, named, together
 
 PROTOCOLS = ("published", "strict")
 DECIDED = (HOLDS, IN_PART, FAILS)
+TONES: Mapping[str, Tone] = {HOLDS: "better", FAILS: "worse"}
 
 
 def cells(data: str) -> Iterable[Cell]:
@@ -109,13 +110,14 @@ def printed_words(claim: Claim) -> str:
     return f"holds: {outcomes[0]}" if len(outcomes) == 1 else f"holds: all {len(outcomes)}"
 
 
-def told(found: Verdict) -> str:
+def told(found: Verdict) -> Words:
     """With marks, so that what was decided is seen among what was not.
 
     >>> told(Verdict("holds", "all 4")), told(Verdict("not measured", "no record yet"))
-    ('**holds**: all 4', 'not measured: no record yet')
+    (Words(text='**holds**: all 4', tone='better'), Words(text='not measured: no record yet', tone=''))
     """
-    return f"**{found.word}**{str(found).removeprefix(found.word)}" if found.word in DECIDED else str(found)
+    text = f"**{found.word}**{str(found).removeprefix(found.word)}" if found.word in DECIDED else str(found)
+    return Words(text, TONES.get(found.word, ""))
 
 
 def where(claim: Claim) -> str:

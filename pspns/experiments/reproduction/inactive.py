@@ -168,6 +168,8 @@ def _plot(data: str, seen: AllSeen, protocol: str) -> Plot | None:
         x="tenth of the users, the least active first",
         y="Recall@20, %",
         series=tuple(series),
+        from_zero=True,
+        is_shaped_by_test=protocol == "published",
     )
 
 

@@ -67,8 +67,9 @@ def test_what_was_decided_is_marked_in_the_table_and_in_the_document(records):
     put(records, "psp-ns", 0.2, protocol="published")
     section = EXPERIMENT.section(records, DATA)
     cells = {heads[0]: cells for heads, cells in section.tables[0].rows}[CLAIMS["lifts-models"].says]
-    assert cells[1].startswith("**does not hold**: none of 2 comparisons; ")
-    assert cells[2].startswith("**holds**: all 2 comparisons; ")
+    assert [cell.tone for cell in cells[1:3]] == ["worse", "better"]
+    assert str(cells[1]).startswith("**does not hold**: none of 2 comparisons; ")
+    assert str(cells[2]).startswith("**holds**: all 2 comparisons; ")
     (line,) = [
         line for line in section_lines(section, "records") if "| **does not hold**: none of 2 comparisons" in line
     ]
@@ -225,7 +226,7 @@ def test_models_are_lifted_if_both_are(records):
         put(records, "uniform", 0.35, model=model)
         put(records, "psp-ns", ours, model=model)
     assert word(records, "lifts-models") == "holds in part"
-    assert "not mf, MovieLens-1M, Recall@20, PSP-NS against RNS: 30.00 against 35.00" in why(records, "lifts-models")
+    assert "not MF, MovieLens-1M, Recall@20, PSP-NS against RNS: 30.00 against 35.00" in why(records, "lifts-models")
 
 
 def test_copies_are_also_asked_where_they_come_in_one_step(records):

@@ -95,6 +95,8 @@ def test_tenths_stand_in_a_table_and_in_plots_of_one_protocol_each(records):
         "inactive-ml-1m-strict": ["W-ew", "PSP-NS", "RNS", "recommended"],
     }
     for plot in section.plots:
+        assert plot.from_zero
+        assert plot.is_shaped_by_test == plot.name.endswith("published")
         for series in plot.series:
             protocol = plot.name.rpartition("-")[2]
             assert series.xs == tuple(range(1, 11))

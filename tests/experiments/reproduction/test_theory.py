@@ -372,7 +372,10 @@ def test_the_section_shows_records_and_names_what_is_missing(record, tmp_path):
     ends = [one["t_u"]["adam"]["inactive"]["length"] for one in record["controls"]]
     assert controls.rows[1][1][4].value == pytest.approx(np.mean(ends))
     assert all(cell is None for table in section.tables[3:6] for _, cells in table.rows for cell in cells)
-    assert [plot.name for plot in section.plots] == ["theory-toy-growth"]
+    (plot,) = section.plots
+    assert plot.name == "theory-toy-growth"
+    assert [one.is_guide for one in plot.series] == [True, False, False]
+    assert plot.logarithmic_y == all(y > 0 for one in plot.series for y in one.ys)
     assert not section.is_shaped_by_test
 
 
