@@ -14,6 +14,7 @@ from pspns.experiments.methods import method_words
 from pspns.experiments.paper_figures import Figure, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
 from pspns.experiments.reproduction import mf, overall
+from pspns.experiments.reproduction import protocol as protocol_experiment
 from pspns.experiments.reproduction._beside import FAR, against, differences
 from pspns.experiments.reproduction._comparisons import are_tuned, cell_of, run_on, see_alike
 from pspns.experiments.reproduction._protocol_section import mask_share
@@ -79,7 +80,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
         title="What comes of the paper",
         words=(
             gain_words(places),
-            mask_words(asked, data_names),
+            mask_words(asked, run_on(protocol_experiment.EXPERIMENT, data_names)),
             comes_back_words(figures, data_names),
             against_rns(places, PSP_NS, "Under `strict` "),
             *(against_rns(places, method, "Under `strict` ", INSTEAD_WORDS[method]) for method in INSTEAD),

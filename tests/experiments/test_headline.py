@@ -48,6 +48,7 @@ def test_without_records_it_says_so_and_names_what_is_missing(records):
     assert all(text.endswith("no record yet.") for text in section.words)
     assert {"lightgcn-ml-1m-psp-ns-published", "mf-epinions-uniform-strict", "protocol-ml-1m"} <= set(section.missing)
     assert section.is_shaped_by_test
+    assert "protocol-ml-1m-by-user" not in headline(records, [*DATA, "ml-1m-by-user"]).missing
 
 
 def test_below_everywhere(records):
