@@ -194,11 +194,11 @@ def _beginning_of(record: Record, cell: Cell, settings: Settings) -> Record | No
     after the same steps. None where the two are not the same."""
     training, select_by = settings.training, settings.evaluation.select_by
     (seed,) = settings.run.seeds
-    curve = record[f"curve_{select_by}"].get(str(seed))
+    curve = record.get(f"curve_{select_by}", {}).get(str(seed))
     alike = _but_for_limits(settings.as_dict()) == _but_for_limits(record["settings"])
     # The limits are a teacher's, too, so that after others it teaches something else.
     has_teacher = getattr(settings.denoiser, "needs_teacher", False)
-    if curve is None or not alike or has_teacher or training.steps is not None:
+    if not curve or not alike or has_teacher or training.steps is not None:
         return None
     value, best_step, last_step, waited = worst(select_by), 0, 0, 0
     interval = curve[0][0]

@@ -230,6 +230,9 @@ class TestTheBeginningOfACell:
         same = {"cell": {"trained_with": []}, "curve_recall@20": {"0": [[8, 0.1]]}, "settings": settings.as_dict()}
         assert _beginning_of(same, cell, settings)
         assert _beginning_of({**same, "curve_recall@20": {"1": [[8, 0.1]]}}, cell, settings) is None
+        assert (
+            _beginning_of({key: same[key] for key in ("cell", "settings")}, cell, settings) is None
+        )  # of another metric
         other = cell.but(changes=(("training.l2", 0.5),)).settings(trial_terms(PLAIN), DATA)
         assert _beginning_of({**same, "settings": other.as_dict()}, cell, settings) is None
         fixed = cell.but(changes=(("training.steps", 8),)).settings(trial_terms(PLAIN), DATA)
