@@ -16,7 +16,7 @@ from pspns.report.marks import as_latex, plain
 LONG = 24
 """Letters of a text beyond which its column holds sentences."""
 MANY_ROWS, MANY_COLUMNS = 40, 8
-"""Beyond which a table of LaTeX runs over pages, and beyond which it is made to fit the width."""
+"""Beyond which a table of LaTeX runs over pages, and beyond which such a one has smaller letters."""
 
 # Of a number: what stands in columns of its own, where any number of the column has it.
 _BESIDE: dict[str, Callable[[Number], float | str | None]] = {
@@ -80,21 +80,20 @@ def table_as_latex(table: Table, warning: str = "") -> str:
 
 
 def _floating(table: Table, titles: str, body: Sequence[str], note: str) -> list[str]:
-    is_scaled = _is_wide(table)
     return [
-        r"% needs \usepackage{booktabs" + (",graphicx}" if is_scaled else "}"),
+        r"% needs \usepackage{booktabs,graphicx}",
         r"\begin{table}",
         r"\centering",
         r"\small\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{as_latex(table.caption)}}}",
         rf"\label{{tab:{file_name(table.name)}}}",
-        *([r"\resizebox{\linewidth}{!}{%"] if is_scaled else []),
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",  # made to fit if it does not
         rf"\begin{{tabular}}{{{_layout(table)}}}",
         r"\toprule",
         titles,
         r"\midrule",
         *body,
-        r"\end{tabular}" + ("}" if is_scaled else ""),
+        r"\end{tabular}}",
         *([r"\par\smallskip", rf"\parbox{{\linewidth}}{{\footnotesize {note}}}"] if note else []),
         r"\end{table}",
     ]
