@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from handmade_records import put
 from toy import given_split
 
 from pspns.data.interactions import Interactions
@@ -423,3 +424,13 @@ def exchange_test_items(data: GivenSplit) -> GivenSplit:
         items[place] = item
     order = np.lexsort((items, users))
     return GivenSplit(Interactions.from_arrays(users, items), data.parts[order], "toy")
+
+
+def test_rows_that_are_not_compared_say_why(tmp_path: Path) -> None:
+    records, hits = Records(tmp_path), np.ones(20, int)
+    for method, how in {"uniform": {"hits": hits}, "dns": {"hits": hits, "limit": 50}, "mixgcf": {}}.items():
+        put(records, method, 0.5, **how)
+        records.write(f"trials-lightgcn-ml-1m-{method}-strict", {"chosen": {}, "trials": []})
+    table = tuned_table(records, "", "ml-1m", "lightgcn", ("uniform", "dns", "mixgcf", "ahns"))
+    told = {heads[0]: cells[3] for heads, cells in table.rows}
+    assert told == {"RNS": None, "DNS": "lower limit", "MixGCF": "no users", "AHNS": None}

@@ -7,8 +7,8 @@ from typing import Any
 
 from pspns.experiments.cells import Cell
 from pspns.experiments.methods import PSP_NS, method_words, trained_as
-from pspns.experiments.records import Records, Seen
-from pspns.experiments.reproduction._beside import against, captioned, differences
+from pspns.experiments.records import Records, Seen, why_not_compared
+from pspns.experiments.reproduction._beside import WHY_NOT_NOTE, against, captioned, differences
 from pspns.experiments.sections import Number, Table, TableCell
 from pspns.experiments.trials import Trials, tuned_cell
 
@@ -21,7 +21,7 @@ NOTE = (
     "rank, copies and sensitivity, on a validation whose mask test labels shape, too. A trial ends after 20,000 steps "
     "at the latest, so that methods which learn slowly may be chosen badly. *against {reference}, both tuned*: under "
     "`strict`, in points, with a 95 % bootstrap interval over users; p is that of a sign-flip test over users, "
-    "Holm-corrected within the table."
+    f"Holm-corrected within the table. {WHY_NOT_NOTE}"
 )
 
 
@@ -47,7 +47,7 @@ def tuned_table(
             _n_trials(records, cell),
             _choice(records, cell),
             _number(seen.get(method)),
-            *against(tested.get(method)),
+            *against(tested.get(method), why_not_compared(seen.get(method), seen.get(reference))),
             _choice(records, masked) if masked else None,
             _number(_see(records, masked)) if masked else None,
         )))  # fmt: skip
