@@ -82,8 +82,8 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             gain_words(places),
             mask_words(asked, run_on(protocol_experiment.EXPERIMENT, data_names)),
             comes_back_words(figures, data_names),
-            against_rns(places, PSP_NS, "Under `strict` "),
-            *(against_rns(places, method, "Under `strict` ", INSTEAD_WORDS[method]) for method in INSTEAD),
+            against_rns(places, PSP_NS),
+            *(against_rns(places, method, INSTEAD_WORDS[method]) for method in INSTEAD),
             *settings_words(places),
             *limit_words(places),
         ),
@@ -293,12 +293,12 @@ def limit_words(places: Sequence[Place]) -> Iterator[str]:
         yield f"A limit of steps ended training before patience was spent, so that figures may still move: {told}."
 
 
-def against_rns(places: Sequence[Place], method: str, begin: str, label: str = "") -> str:
+def against_rns(places: Sequence[Place], method: str, label: str = "") -> str:
     """Where the method is above RNS, where below, and where nobody can tell."""
     label = label or method_words(method)
     tested = {place.title: place.tested[method] for place in places if method in place.tested}
     if not tested:
-        return f"{begin}{label} beside RNS has no record yet."
+        return f"Under `strict` {label} beside RNS has no record yet."
     groups: dict[str, dict[str, Difference]] = {"above RNS": {}, "below RNS": {}, NOT_APART: {}}
     for title, found in tested.items():
         side = "above RNS" if found.mean > 0 else "below RNS"
@@ -309,9 +309,9 @@ def against_rns(places: Sequence[Place], method: str, begin: str, label: str = "
         how = f"{group} in all {len(told)} cases" if len(told) > 1 else f"{group} in the one case there is"
         if group == NOT_APART and len(told) > 1:
             how = "in no case clearly apart from RNS"
-        return f"{begin}{label} is {how}: {_apart_words(told)}."
+        return f"Under `strict` {label} is {how}: {_apart_words(told)}."
     parts = [f"{group} in {len(told)} of {len(tested)} ({_apart_words(told)})" for group, told in filled.items()]
-    return f"{begin}{label} is {listed(parts)}."
+    return f"Under `strict` {label} is {listed(parts)}."
 
 
 def _apart_words(found: Mapping[str, Difference]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 
@@ -15,9 +15,8 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import PSP_NS, builds_pairs, method_words
 from pspns.experiments.records import Records, relative
 from pspns.experiments.reproduction._beside import FAR, distance, words
-from pspns.experiments.reproduction._comparisons import USERS, cell_of, figure, see_alike
+from pspns.experiments.reproduction._comparisons import USERS, cell_of, figure, see_alike, see_tuned
 from pspns.experiments.sections import Number, Section, Table
-from pspns.experiments.trials import Trials, tuned_cell
 
 CHOSEN_NOTE = (
     f" *as trials chose*: with the settings of the baseline that trials on validation under `strict` chose, marked "
@@ -112,12 +111,11 @@ def as_chosen(records: Records, one: Figure) -> Number | None:
     """The same with the settings that trials on validation under `strict` chose in place of the authors' defaults, of a
     method that builds no pairs; None where they chose the defaults."""
     cell = cell_of(one.data, one.model, one.method)
-    if builds_pairs(cell.method) or not records.has(Trials(cell).name):
+    seen = None if builds_pairs(cell.method) else see_tuned(records, cell)
+    if seen is None or seen.name == cell.name:
         return None
-    tuned = tuned_cell(records, cell)
-    seen = records.see(tuned.but(protocol="published")) if tuned and tuned != cell and records.has(tuned.name) else None
-    ours = figure(seen, one.metric, one.users) if seen else None
-    if seen is None or ours is None:
+    ours = figure(replace(seen, mask="train"), one.metric, one.users)  # what `published` leaves out for such a method
+    if ours is None:
         return None
     is_near = abs(relative(ours, one.printed)) <= FAR
     return Number(ours, note=seen.limit, record=seen.name, tone="better" if is_near else "")

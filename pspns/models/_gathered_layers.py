@@ -72,7 +72,7 @@ class _Side:
     def scale_into(self, table: Tensor, rows: Tensor) -> None:
         """The rows as the other side reads them."""
         n_rows, n_columns = rows.shape
-        # One pass; torch's own takes three times as long to a table of another type.
+        # torch's own is slow to write a table of another type.
         grid = (n_rows, triton.cdiv(n_columns, SCALED_AT_ONCE))
         _scale_rows[grid](rows, self._scale, table, n_columns, COLUMNS=SCALED_AT_ONCE, num_warps=2)
 

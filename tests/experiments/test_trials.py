@@ -192,6 +192,22 @@ class TestTheBeginningOfACell:
         assert len(said) == 1
         assert said[0].endswith("records, 0 of them to be made")
 
+    def test_what_a_stopped_loop_of_trials_kept_goes_once_the_choice_is_made(
+        self, short: None, data: GivenSplit, tmp_path: Path
+    ) -> None:
+        cell = Cell(DATA, "mf", "uniform")
+
+        def stop(step: int, last_step: int, evaluation: object) -> None:
+            if step == 5:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            carry(tuned_of(cell), tmp_path, data, self.LONGER, watch=stop, unfinished=tmp_path / "u")
+        assert [path.name.startswith("trying-") for path in (tmp_path / "u").iterdir()] == [True]
+        # With the cell there its trial is known, so that the others train in another company.
+        carry(self.experiment(cell), tmp_path, data, self.LONGER, unfinished=tmp_path / "u")
+        assert not (tmp_path / "u").exists()
+
     @pytest.mark.parametrize(
         ("curve", "expected"),
         [

@@ -100,12 +100,12 @@ def are_tuned(records: Records, cells: Sequence[Cell]) -> bool:
 def _all_tuned(records: Records, cells: Sequence[Cell]) -> dict[Cell, Seen]:
     """Empty unless all cells had trials that can have them."""
     can = [cell for cell in cells if cell.protocol == "strict" or builds_pairs(cell.method)]
-    tuned = {cell: found for cell in can if (found := _tuned(records, cell))}
+    tuned = {cell: found for cell in can if (found := see_tuned(records, cell))}
     return tuned if len(tuned) == len(set(can)) else {}
 
 
-def _tuned(records: Records, cell: Cell) -> Seen | None:
-    """None where there were no trials, which is no lack."""
+def see_tuned(records: Records, cell: Cell) -> Seen | None:
+    """As trials chose it; None where there were none, which is no lack."""
     chosen = tuned_cell(records, cell) if records.has(Trials(cell).name) else None
     return records.see(chosen) if chosen and records.has(chosen.name) else None
 
