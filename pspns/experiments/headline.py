@@ -17,8 +17,9 @@ from pspns.experiments.reproduction import mf, overall
 from pspns.experiments.reproduction import protocol as protocol_experiment
 from pspns.experiments.reproduction._beside import FAR, against, differences
 from pspns.experiments.reproduction._comparisons import are_tuned, cell_of, run_on, see_alike
+from pspns.experiments.reproduction._masks import SPARED, TRAIN
 from pspns.experiments.reproduction._protocol_section import mask_share
-from pspns.experiments.sections import Number, Section, Table, TableCell
+from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
 
 RNS, PSP_NS = "uniform", "psp-ns"
 INSTEAD = ("recommended", "ease")
@@ -54,6 +55,11 @@ class Place:
     def title(self) -> str:
         return f"{known_data(self.data).title} with {MODELS.get(self.model, self.model)}"
 
+    @property
+    def short_title(self) -> str:
+        """For a plot, which has no room for more."""
+        return f"{known_data(self.data).title.partition(' (')[0]}, {MODELS.get(self.model, self.model)}"
+
     def gain(self, protocol: str) -> float | None:
         """Of PSP-NS over RNS, in percent."""
         one, plain = (self.seen.get((method, protocol)) for method in (PSP_NS, RNS))
@@ -88,6 +94,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             *limit_words(places),
         ),
         tables=(_places_table(places),),
+        plots=tuple(_gains_plot(asked, places)),
         is_shaped_by_test=True,
         missing=tuple(asked.missing),
     )
@@ -137,6 +144,53 @@ def _places_table(places: Sequence[Place]) -> Table:
             "patience was spent."
         ),
     )  # fmt: skip
+
+
+def _gains_plot(records: Records, places: Sequence[Place]) -> Iterator[Plot]:
+    """The gain in print and under both rules, and what the mask alone does for RNS; none where nothing is known."""
+    points: dict[str, list[tuple[int, float, float, float]]] = {}  # label → place, gain, low, high
+
+    def put(label: str, number: int, gain: float | None, low: float | None = None, high: float | None = None) -> None:
+        if gain is not None:
+            ends = (gain, gain) if low is None or high is None else (low, high)
+            points.setdefault(label, []).append((number, gain, *ends))
+
+    for number, place in enumerate(places):
+        plain, tested = place.seen.get((RNS, "strict")), place.tested.get(PSP_NS)
+        ends = [100 * end / plain.mean(METRIC) for end in (tested.low, tested.high)] if plain and tested else []
+        put("in print", number, place.printed_gain())
+        put("`published`", number, place.gain("published"))
+        put("RNS, ranked under the mask of `published`", number, _gain_by_mask(records, place))
+        put("`strict`", number, place.gain("strict"), *ends)
+    if points.keys() - {"in print"}:
+        yield Plot(
+            name="gains",
+            caption=(
+                "What PSP-NS adds to the Recall@20 of RNS: in print, under `published`, under `strict` (bars: 95 % "
+                "bootstrap intervals over users), and what RNS itself gains under the mask of `published`, without a "
+                "constructed pair"
+            ),
+            x="",
+            y="above RNS, %",
+            series=tuple(_gains_series(label, found) for label, found in points.items()),
+            ticks=tuple(place.short_title for place in places),
+            levels=(("RNS", 0.0),),
+            joined=False,
+        )
+
+
+def _gains_series(label: str, points: Sequence[tuple[int, float, float, float]]) -> Series:
+    xs, ys, lows, highs = zip(*points, strict=True)
+    return Series(label, tuple(map(float, xs)), ys, lows, highs)
+
+
+def _gain_by_mask(records: Records, place: Place) -> float | None:
+    """Of RNS over itself, once it is ranked under the mask of `published`."""
+    record = records.find(f"protocol-{place.data}") if place.model == protocol_experiment.MODEL else None
+    if record is None:
+        return None
+    before, after = (record["rows"][RNS]["test"][mask][METRIC]["mean"] for mask in (TRAIN, SPARED))
+    return relative(after, before)
 
 
 def _gain_number(place: Place, protocol: str) -> Number | None:

@@ -52,7 +52,7 @@ def main() -> None:
         if kind not in WORLDS:
             parser.error(f"argument --worlds: {unknown_name('world', kind, WORLDS)}")
         truth: PlantedWorld = find_part("datasets", kind)().plant()
-        built = {name: _figures(quality) for name, *quality in builders(truth, choose_device(options.device).type)}
+        built = {name: _figures(found) for name, *found in builders(truth, choose_device(options.device).type)}
         denoised = {}
         for model in options.models.split(","):
             chosen = {
@@ -71,7 +71,7 @@ def builders(truth: PlantedWorld, device: str) -> Iterator[tuple[str, float, flo
     for name in BUILDERS:
         settings = make_settings(changed(recipe("plain"), {"positives": {"name": name}, "run": {"device": device}}))
         split = make_split(truth.interactions, settings, find_protocol("strict"))
-        yield name, *_quality(truth, split, _pairs(split, settings))
+        yield name, *quality(truth, split, pairs_of(split, settings))
 
 
 def denoisers(truth: PlantedWorld, chosen: dict[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -79,14 +79,14 @@ def denoisers(truth: PlantedWorld, chosen: dict[str, dict[str, Any]]) -> Iterato
     for name, denoiser in with_its_loss().items():
         settings = make_settings(changed(recipe("plain"), denoiser, chosen))
         done = run(truth.interactions, settings)
-        pairs = _pairs(done.split, settings)
+        pairs = pairs_of(done.split, settings)
         weights = done.model.fitted.pair_weights or [np.ones(len(pairs)) for _ in settings.run.seeds]
-        quality = [_quality(truth, done.split, pairs, own) for own in weights]
-        print(f"{name}: accuracy, coverage {quality}", flush=True)
+        found = [quality(truth, done.split, pairs, own) for own in weights]
+        print(f"{name}: accuracy, coverage {found}", flush=True)
         yield (
             name,
             {
-                **_figures(list(zip(*quality, strict=True))),
+                **_figures(list(zip(*found, strict=True))),
                 "test_recall@20": [ranked.overall["recall@20"] for ranked in done.model.test],
                 "steps": done.model.fitted.steps,
                 "best_step": done.model.fitted.best_steps,
@@ -94,19 +94,20 @@ def denoisers(truth: PlantedWorld, chosen: dict[str, dict[str, Any]]) -> Iterato
         )
 
 
-def _pairs(split: Split, settings: Settings) -> PositivePairs:
+def pairs_of(split: Split, settings: Settings) -> PositivePairs:
     memory = MemoryBudget(choose_device(settings.run.device))
     return build_world(split, settings, find_protocol("strict"), memory).pairs
 
 
-def _quality(truth: PlantedWorld, split: Split, pairs: PositivePairs, weights: Any = None) -> tuple[float, float]:
+def quality(truth: PlantedWorld, split: Split, pairs: PositivePairs, weights: Any = None) -> tuple[float, float]:
+    """Accuracy and coverage."""
     found = exact_quality(pairs, split.user_ids, split.item_ids, truth, weights)
     assert found.accuracy is not None
     return found.accuracy, found.coverage
 
 
-def _figures(quality: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(("accuracy", "coverage"), quality, strict=True))
+def _figures(found: Sequence[Any]) -> dict[str, Any]:
+    return dict(zip(("accuracy", "coverage"), found, strict=True))
 
 
 if __name__ == "__main__":

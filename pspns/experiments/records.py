@@ -192,10 +192,14 @@ def paired(one: Seen, other: Seen) -> Floats | None:
 
 
 def are_alike(one: Seen, other: Seen) -> bool:
-    """Of the same test, and neither stopped by a limit below the other's, with which it might have risen still."""
+    """Of the same data, and neither cut short."""
+    return one.record["data"]["fingerprint"] == other.record["data"]["fingerprint"] and not is_cut_short(one, other)
+
+
+def is_cut_short(one: Seen, other: Seen) -> bool:
+    """Whether a limit below the other's stopped one of the two, which might have risen still."""
     limits = [seen.record["settings"]["training"]["max_steps"] for seen in (one, other)]
-    cut_short = any(seen.limit and limit < max(limits) for seen, limit in zip((one, other), limits, strict=True))
-    return one.record["data"]["fingerprint"] == other.record["data"]["fingerprint"] and not cut_short
+    return any(seen.limit and limit < max(limits) for seen, limit in zip((one, other), limits, strict=True))
 
 
 def why_not_compared(one: Seen | None, other: Seen | None) -> str:

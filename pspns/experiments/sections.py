@@ -42,11 +42,22 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Detail:
+    """One of the things that a cell in words sums up."""
+
+    text: str
+    tone: Tone = ""
+    records: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Words:
     """A cell in words that says which way it tells."""
 
     text: str
     tone: Tone = ""
+    details: tuple[Detail, ...] = ()
+    """What it sums up, one by one: pages and downloads have it, the text stands for it elsewhere."""
 
     def __str__(self) -> str:
         return self.text

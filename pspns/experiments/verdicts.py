@@ -12,24 +12,6 @@ WORDS = (HOLDS, IN_PART, FAILS, NOT_MEASURED, UNTESTABLE)
 PLURALS = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold", NOT_MEASURED: "were not measured"}
 CUT_SHORT = "a lower limit of steps stopped one of the two"
 """Why records that are there may not be compared."""
-NAMED = 3
-"""Comparisons that are named one by one; of more there is a count."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    word: str
-    why: str = ""
-
-    def __post_init__(self) -> None:
-        if self.word not in WORDS:
-            raise ValueError(f"{self.word!r} is no verdict; there are {WORDS}")
-
-    def __str__(self) -> str:
-        return f"{self.word}: {self.why}" if self.why else self.word
-
-
-NO_RECORD = Verdict(NOT_MEASURED, "no record yet")
 
 
 @dataclass(frozen=True)
@@ -45,16 +27,37 @@ class Outcome:
     """Why the difference may be luck; empty: it is more, or nobody can tell."""
     why_not: str = ""
     """Why nobody can tell; empty: there is no record yet."""
+    records: tuple[str, ...] = ()
+    """Names of those that the figures were read from."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.figures}{f' ({self.luck})' if self.luck else ''}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    word: str
+    why: str = ""
+    """In short: how many comparisons there are, and one that fails."""
+    outcomes: tuple[Outcome, ...] = ()
+    """All that were measured, those that fail first."""
+
+    def __post_init__(self) -> None:
+        if self.word not in WORDS:
+            raise ValueError(f"{self.word!r} is no verdict; there are {WORDS}")
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.why}" if self.why else self.word
+
+
+NO_RECORD = Verdict(NOT_MEASURED, "no record yet")
 
 
 def judge(outcomes: Sequence[Outcome], *, often: bool = False, of: str = "comparisons") -> Verdict:
     """Of all comparisons of a claim. One that is said to hold often needs more than half of them.
 
     >>> str(judge([Outcome("A against B", True, "2.1 against 2.0"), Outcome("A against C", False, "2.1 against 2.2")]))
-    'holds in part: 1 of 2 comparisons; not A against C: 2.1 against 2.2'
+    'holds in part: 1 of 2 comparisons; fails: A against C: 2.1 against 2.2'
     """
     measured = [one for one in outcomes if one.holds is not None]
     if not measured:
@@ -64,7 +67,8 @@ def judge(outcomes: Sequence[Outcome], *, often: bool = False, of: str = "compar
     held, failed = [one for one in measured if one.holds], [one for one in measured if not one.holds]
     enough = len(held) > len(measured) / 2 if often else not failed
     word = HOLDS if enough else IN_PART if held else FAILS
-    return Verdict(word, "; ".join((*_reasons(measured, held, failed, of), *_untold(outcomes))))
+    why = "; ".join((*_reasons(measured, held, failed, of), *_untold(outcomes)))
+    return Verdict(word, why, (*failed, *held))
 
 
 def _reasons(measured: Sequence[Outcome], held: Sequence[Outcome], failed: Sequence[Outcome], of: str) -> Iterable[str]:
@@ -73,15 +77,10 @@ def _reasons(measured: Sequence[Outcome], held: Sequence[Outcome], failed: Seque
     else:
         share = "all" if not failed else "none of" if not held else f"{len(held)} of"
         yield f"{share} {len(measured)} {of}"
-        if failed and held:
-            yield f"not {named(failed)}"
-        elif len(measured) <= NAMED:
-            yield named(measured)
-        elif failed:
-            yield f"such as {failed[0]}"
-        in_doubt = [one for one in held if one.luck]
-        if in_doubt and (failed or len(measured) > NAMED):
-            yield f"{len(in_doubt)} of those that hold may be luck, such as {in_doubt[0]}"
+        if failed:
+            yield f"{'fails' if len(failed) == 1 else 'fails, for example'}: {failed[0]}"
+        if in_doubt := [one for one in held if one.luck]:
+            yield f"{len(in_doubt)} of those that hold may be luck"
 
 
 def _untold(outcomes: Sequence[Outcome]) -> Iterable[str]:
@@ -89,16 +88,6 @@ def _untold(outcomes: Sequence[Outcome]) -> Iterable[str]:
     counts = Counter(one.why_not for one in outcomes if one.holds is None)
     for why_not, n in sorted(counts.items(), reverse=True):
         yield f"{n} not compared: {why_not}" if why_not else f"{n} not measured yet"
-
-
-def named(outcomes: Sequence[Outcome]) -> str:
-    """The first few by name.
-
-    >>> named([Outcome(letter, True, "1") for letter in "abcde"])
-    'a: 1; b: 1; c: 1; and 2 more'
-    """
-    rest = [f"and {len(outcomes) - NAMED} more"] if len(outcomes) > NAMED else []
-    return "; ".join([*(str(one) for one in outcomes[:NAMED]), *rest])
 
 
 def together(*verdicts: Verdict) -> Verdict:
@@ -111,7 +100,11 @@ def together(*verdicts: Verdict) -> Verdict:
     if not measured:
         return verdicts[0]
     words = {one.word for one in measured}
-    return Verdict(words.pop() if len(words) == 1 else IN_PART, ". ".join(one.why for one in measured if one.why))
+    return Verdict(
+        words.pop() if len(words) == 1 else IN_PART,
+        ". ".join(one.why for one in measured if one.why),
+        tuple(outcome for one in measured for outcome in one.outcomes),
+    )
 
 
 def count_words(verdicts: Iterable[Verdict]) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.sections import Number, Plot, Table, TableCell, Words
+from pspns.experiments.sections import Number, Plot, Table, TableCell, Tone, Words
 from pspns.report.figures import figure, interval, lettered, spread
 from pspns.report.marks import as_latex, plain
 
@@ -18,13 +18,34 @@ LONG = 24
 MANY_ROWS, MANY_COLUMNS = 40, 8
 """Beyond which a table of LaTeX runs over pages, and beyond which such a one has smaller letters."""
 
-# Of a number: what stands in columns of its own, where any number of the column has it.
-_BESIDE: dict[str, Callable[[Number], float | str | None]] = {
-    "spread": lambda number: number.spread,
-    "low": lambda number: number.low,
-    "high": lambda number: number.high,
-    "note": lambda number: plain(number.note),
-    "record": lambda number: number.record,
+
+Look = Callable[[TableCell], float | str | None]
+
+
+def _of_number(look: Callable[[Number], float | str | None]) -> Look:
+    return lambda cell: look(cell) if isinstance(cell, Number) else None
+
+
+def _one_by_one(cell: TableCell) -> str | None:
+    """A line for each thing that a cell sums up, and which records it was read from."""
+    if not isinstance(cell, Words):
+        return None
+    signs: dict[Tone, str] = {"better": "+ ", "worse": "- "}
+    lines = []
+    for one in cell.details:
+        records = f" [{', '.join(one.records)}]" if one.records else ""
+        lines.append(f"{signs.get(one.tone, '')}{plain(one.text)}{records}")
+    return "\n".join(lines)
+
+
+# What stands in columns of its own, where any cell of the column has it.
+_BESIDE: dict[str, Look] = {
+    "spread": _of_number(lambda number: number.spread),
+    "low": _of_number(lambda number: number.low),
+    "high": _of_number(lambda number: number.high),
+    "note": _of_number(lambda number: plain(number.note)),
+    "record": _of_number(lambda number: number.record),
+    "one by one": _one_by_one,
 }
 
 
@@ -38,7 +59,7 @@ def table_as_csv(table: Table, warning: str = "") -> str:
         for row, cell in zip(values, cells, strict=True):
             row.append(_bare(cell))
         for name, look in _BESIDE.items():
-            found = [look(cell) if isinstance(cell, Number) else None for cell in cells]
+            found = [look(cell) for cell in cells]
             if any(value not in (None, "") for value in found):
                 titles.append(f"{plain(title)}, {name}")
                 for row, value in zip(values, found, strict=True):

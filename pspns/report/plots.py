@@ -44,6 +44,7 @@ _GUIDE = (_INK, (0, (4, 3)), "")
 
 _WIDTH = 400  # points: on a phone a point is then 0.9 pixels, and text stays readable
 _FONT = 11
+_SLANT = 40  # degrees, of names that would overlap
 _HIGH = 30
 """Letters of a y label beyond which it wraps: the axes are no higher."""
 _FEW, _MOST_TICKS = 8, 10
@@ -193,12 +194,14 @@ def plot_series(plot_id: str, plot: Plot) -> str:
         labels = [plain(series.label) for series in plot.series]
         in_pairs = len(labels) > 3 and max(map(len, labels)) <= 20
         looks = _looks_of(plot.series)
-        figure, axes = _figure(225 + 15 * math.ceil(len(labels) / (2 if in_pairs else 1)))
+        ticks = [_shortened(plain(tick), 24) for tick in plot.ticks]
+        below = math.ceil(len(labels) / (2 if in_pairs else 1))
+        figure, axes = _figure(225 + 15 * below + _room_below(ticks))
         for place, (series, look) in enumerate(zip(plot.series, looks, strict=True)):
             # Between names there is room: dots that would lie on each other stand side by side.
             step_aside = 0.6 * ((place + 0.5) / len(plot.series) - 0.5) if plot.ticks and not plot.joined else 0.0
             _draw_series(axes, series, [x + step_aside for x in series.xs], look, joined=plot.joined)
-        _scale_x(axes, plot)
+        _scale_x(axes, plot, ticks)
         _scale_y(axes, plot)
         _draw_levels(axes, dict(plot.levels))
         axes.set_xlabel(plain(plot.x))
@@ -230,17 +233,25 @@ def _looks_of(series: Sequence[Series]) -> list[Look]:
     return [_GUIDE if one.is_guide else next(measured) for one in series]
 
 
-def _scale_x(axes: Any, plot: Plot) -> None:
+def _are_tight(ticks: Sequence[str]) -> bool:
+    """Whether names beside each other would overlap. A letter is about half as wide as high."""
+    return sum(len(tick) + 2 for tick in ticks) * _FONT / 2 > 0.8 * _WIDTH
+
+
+def _room_below(ticks: Sequence[str]) -> float:
+    """Points that slanted names reach below the axes."""
+    longest = max(map(len, ticks), default=0) * _FONT / 2
+    return longest * math.sin(math.radians(_SLANT)) if _are_tight(ticks) else 0.0
+
+
+def _scale_x(axes: Any, plot: Plot, ticks: Sequence[str]) -> None:
     if plot.logarithmic:
         axes.set_xscale("log")
     values = sorted({x for series in plot.series for x in series.xs})
-    if plot.ticks:
-        labels = [_shortened(plain(tick), 24) for tick in plot.ticks]
-        # A letter is about half as wide as high.
-        is_tight = sum(len(label) + 2 for label in labels) * _FONT / 2 > 0.8 * _WIDTH
-        slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if is_tight else {}
-        axes.set_xticks(range(len(labels)), labels, **slant)
-        axes.set_xlim(-0.5, len(labels) - 0.5)
+    if ticks:
+        slant = {"rotation": _SLANT, "ha": "right", "rotation_mode": "anchor"} if _are_tight(ticks) else {}
+        axes.set_xticks(range(len(ticks)), ticks, **slant)
+        axes.set_xlim(-0.5, len(ticks) - 0.5)
     elif plot.logarithmic:
         _logarithmic_ticks(axes.xaxis, values if len(values) <= _FEW else None)
     elif len(values) <= _MOST_TICKS and _are_even(values):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pspns.evaluation.protocol import PUBLISHED
@@ -23,6 +23,14 @@ ShownRow = tuple[Heads, list["ShownCell"]]
 
 
 @dataclass(frozen=True)
+class ShownDetail:
+    words: str
+    tone: str
+    anchors: list[str]
+    """Of its records on this page."""
+
+
+@dataclass(frozen=True)
 class ShownCell:
     figure: str = ""
     unit: str = ""
@@ -31,6 +39,7 @@ class ShownCell:
     note: str = ""  # short enough to stand beside the figure
     footnote: str = ""  # the letter of one below the table
     words: str = ""
+    details: tuple[ShownDetail, ...] = ()
     tone: str = ""
     anchor: str = ""  # of its record on this page; empty: there is none
 
@@ -215,8 +224,10 @@ def _columns(table: Table, rows: Sequence[Sequence[ShownCell]]) -> list[Column]:
 def _cell(cell: TableCell, of_records: Mapping[str, str], footnotes: Mapping[str, str]) -> ShownCell:
     if cell is None:
         return ShownCell()
+    if isinstance(cell, Words):
+        return ShownCell(words=cell.text, tone=cell.tone, details=tuple(_details(cell, of_records)))
     if not isinstance(cell, Number):
-        return ShownCell(words=str(cell), tone=cell.tone if isinstance(cell, Words) else "")
+        return ShownCell(words=cell)
     has_interval = cell.low is not None and cell.high is not None
     return ShownCell(
         figure=figure(cell),
@@ -228,6 +239,11 @@ def _cell(cell: TableCell, of_records: Mapping[str, str], footnotes: Mapping[str
         tone=cell.tone,
         anchor=of_records.get(cell.record, ""),
     )
+
+
+def _details(cell: Words, of_records: Mapping[str, str]) -> Iterator[ShownDetail]:
+    for one in cell.details:
+        yield ShownDetail(one.text, one.tone, [of_records[name] for name in one.records if name in of_records])
 
 
 def _blocks(rows: list[ShownRow]) -> list[tuple[str, list[ShownRow]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -74,16 +74,21 @@ def what_was_run(records: Mapping[str, Record]) -> Ran:
     )
 
 
-def _data(records: Iterable[Record]) -> list[DataLine]:
+def _data(records: Collection[Record]) -> list[DataLine]:
     wanted = {"source", "fingerprint", "split", *_COUNTS}
     told = [data for record in records if isinstance(data := record.get("data"), dict) and wanted <= data.keys()]
     n_records = Counter(data["fingerprint"] for data in told)
     found = {data["fingerprint"]: data for data in told}
+    noise = {
+        record["data"]["fingerprint"]: f"with {record['noise']['pairs']:,} false pairs added to train"
+        for record in records
+        if record.get("noise", {}).get("pairs")
+    }
     return [
         DataLine(
             title=known_data(data["source"] or "unnamed").title,
             note=known_data(data["source"] or "unnamed").note,
-            split=str(data["split"]),
+            split="; ".join(filter(None, (str(data["split"]), noise.get(fingerprint, "")))),
             fingerprint=fingerprint,
             records=n_records[fingerprint],
             **{count: int(data[count]) for count in _COUNTS},

@@ -108,6 +108,23 @@ def test_gains_in_print_and_under_both_rules(records):
     )
 
 
+def test_the_gains_are_drawn_with_what_the_mask_alone_does(records):
+    assert headline(records, DATA).plots == ()
+    put_place(records, "ml-1m", BELOW)
+    put_place(records, "epinions", LEVEL)
+    put_masks(records, "epinions", plain=0.2, plain_masked=0.35, published=0.4)
+    (plot,) = headline(Records(records.folder), DATA).plots
+    assert plot.ticks == ("MovieLens-1M, LightGCN", "Epinions, LightGCN", "MovieLens-1M, MF", "Epinions, MF")
+    found = {one.label: dict(zip(one.xs, one.ys, strict=True)) for one in plot.series}
+    assert found["in print"].keys() == {0, 1, 2, 3}
+    assert found["`published`"] == pytest.approx({0: 100, 1: 100})
+    assert found["RNS, ranked under the mask of `published`"] == pytest.approx({1: 75})
+    assert found["`strict`"] == pytest.approx({0: -80, 1: 0})
+    (strict,) = [one for one in plot.series if one.label == "`strict`"]
+    assert strict.lows[0] < -80 < strict.highs[0] < 0  # of 200 users, 80 are worse off
+    assert (strict.lows[1], strict.highs[1]) == (0, 0)
+
+
 def test_what_comes_back(records):
     put(records, "dns", 0.0, masked=0.2616)  # of which Precision and Recall@30 are far from what is printed
     told = words(records)[2]

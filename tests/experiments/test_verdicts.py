@@ -16,22 +16,25 @@ def test_nothing_measured_is_no_verdict():
 
 def test_all_hold():
     few = judge([outcome("a", True), outcome("b", True)])
-    assert str(few) == "holds: all 2 comparisons; a: 2.00 against 1.00; b: 2.00 against 1.00"
-    assert str(judge([outcome(letter, True) for letter in "abcdefg"])) == "holds: all 7 comparisons"
+    assert str(few) == "holds: all 2 comparisons"
+    assert few.outcomes == (outcome("a", True), outcome("b", True))
     assert str(judge([outcome("a", True)])) == "holds: a: 2.00 against 1.00"
 
 
 def test_none_holds():
     assert str(judge([outcome("a", False)])) == "does not hold: a: 1.00 against 2.00"
     many = judge([outcome(letter, False) for letter in "abcdefg"])
-    assert str(many) == "does not hold: none of 7 comparisons; such as a: 1.00 against 2.00"
+    assert str(many) == "does not hold: none of 7 comparisons; fails, for example: a: 1.00 against 2.00"
 
 
-def test_some_hold_and_the_others_are_named():
-    outcomes = [outcome(letter, letter < "c") for letter in "abcdefg"]
-    assert str(judge(outcomes)) == (
-        "holds in part: 2 of 7 comparisons; not c: 1.00 against 2.00; d: 1.00 against 2.00; e: 1.00 against 2.00; "
-        "and 2 more"
+def test_some_hold_and_those_that_fail_come_first():
+    found = judge([*(outcome(letter, letter < "c") for letter in "abcde"), Outcome("f", None)])
+    assert str(found) == (
+        "holds in part: 2 of 5 comparisons; fails, for example: c: 1.00 against 2.00; 1 not measured yet"
+    )
+    assert [one.what for one in found.outcomes] == ["c", "d", "e", "a", "b"]
+    assert str(judge([outcome("a", True), outcome("b", False)])) == (
+        "holds in part: 1 of 2 comparisons; fails: b: 1.00 against 2.00"
     )
 
 
@@ -55,13 +58,14 @@ def test_luck_is_named():
     assert str(judge([outcome("a", True, "p = 0.30")])) == "holds: a: 2.00 against 1.00 (p = 0.30)"
     mixed = judge([outcome("a", True, "p = 0.30"), outcome("b", True), outcome("c", False, "p = 0.20")])
     assert str(mixed) == (
-        "holds in part: 2 of 3 comparisons; not c: 1.00 against 2.00 (p = 0.20); 1 of those that hold may be luck, "
-        "such as a: 2.00 against 1.00 (p = 0.30)"
+        "holds in part: 2 of 3 comparisons; fails: c: 1.00 against 2.00 (p = 0.20); 1 of those that hold may be luck"
     )
     assert "4 of those that hold may be luck" in judge([outcome(letter, True, "luck") for letter in "abcd"]).why
 
 
-def test_a_claim_looked_at_in_two_ways_needs_both():
+def test_a_claim_looked_at_in_two_ways_needs_both_and_has_all_outcomes():
+    first, second = judge([outcome("a", True)]), judge([outcome("b", False)])
+    assert together(first, NO_RECORD, second).outcomes == (outcome("a", True), outcome("b", False))
     holds, fails = Verdict("holds", "a"), Verdict("does not hold", "b")
     assert together(holds, holds).word == "holds"
     assert str(together(holds, fails)) == "holds in part: a. b"

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import section_samples as samples
 
-from pspns.experiments.sections import Number, Table, Words
+from pspns.experiments.sections import Detail, Number, Table, Words
 from pspns.report.downloads import data_uri, plot_as_csv, table_as_csv, table_as_latex
 
 
@@ -132,6 +132,12 @@ def test_sentences_wrap_in_latex_wherever_they_stand():
 
 def test_words_with_a_tone_are_words_in_the_csv():
     assert read(table_as_csv(one_row(Words("**holds**: all 4", "better"))))[0] == {"h0": "x", "c0": "holds: all 4"}
+
+
+def test_what_words_sum_up_has_a_column_of_its_own_in_the_csv():
+    details = (Detail("a `one`", "worse", ("r", "s_1")), Detail("b", "better"), Detail("c"))
+    (row,) = read(table_as_csv(one_row(Words("in part", details=details))))
+    assert row == {"h0": "x", "c0": "in part", "c0, one by one": "- a one [r, s_1]\n+ b\nc"}
 
 
 def test_latex_of_numbers():

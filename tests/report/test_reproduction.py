@@ -80,7 +80,8 @@ def test_tones_have_a_class_a_sign_for_the_eye_and_words_for_the_ear(page):
         for tone in ("better", "worse")
     )
     assert (len(better), len(worse)) == (1, 2)
-    marks = [mark for mark in of_class(page, "mark") if mark.text]
+    in_details = {id(mark) for one in of_class(page, "each") for mark in of_class(one, "mark")}
+    marks = [mark for mark in of_class(page, "mark") if mark.text and id(mark) not in in_details]
     assert sorted(mark.text for mark in marks) == ["✓", "✗", "✗"]
     assert all(mark.attributes["aria-hidden"] == "true" for mark in marks)
 
@@ -166,6 +167,20 @@ def test_what_was_run_is_told_from_the_records(page):
     }
 
 
+def test_noise_is_told_beside_the_split(tmp_path):
+    records = Records(tmp_path / "cells")
+    plain = samples.training_record("uniform", "strict")
+    records.write("plain", plain)
+    noisy = {"data": plain["data"] | {"fingerprint": "noised"}, "noise": {"share": 0.2, "pairs": 1200}}
+    records.write("noisy", plain | noisy)
+    write_reproduction([], samples.HEADLINE, records.folder, tmp_path / "page.html")
+    run = part(Tree((tmp_path / "page.html").read_text(encoding="utf-8")).root, "what-was-run")
+    assert sorted(row[-1] for row in rows_under(run, "Data")) == [
+        "given",
+        "given; with 1,200 false pairs added to train",
+    ]
+
+
 def test_loops_are_counted_once_each_however_their_records_tell_them(tmp_path):
     records = Records(tmp_path / "cells")
 
@@ -193,6 +208,16 @@ def test_verdicts_have_a_tone_for_the_eye_and_their_words_for_the_ear(page):
         assert tone in found.attributes["class"]
         assert found.find("strong")[0].text == word
         assert found.find("span")[0].attributes["aria-hidden"] == "true"
+
+
+def test_what_a_verdict_sums_up_stands_one_by_one_and_leads_to_records(page):
+    (details,) = of_class(page, "each")
+    assert details.find("summary")[0].text == "One by one (2)"
+    fails, holds = details.find("li")
+    assert fails.text == "✗ does not hold: RNS: 25.00 against 28.51 & <more> record 1 record 2"
+    assert holds.text == "✓ holds: DNS: 25.00 against 24.10 record"  # the other one is not there
+    ids = [link.attributes["href"] for link in (*fails.find("a"), *holds.find("a"))]
+    assert ids == [f"#record-{name}" for name in (samples.STRICT, samples.UNIFORM, samples.STRICT)]
 
 
 def test_a_short_verdict_is_marked_once(tmp_path):

@@ -24,9 +24,9 @@ from pspns.experiments.reproduction._comparisons import (
     of_paper,
     run_on,
 )
+from pspns.experiments.reproduction._denoised_worlds import DENOISERS
 from pspns.experiments.reproduction._masks import RANDOM, SPARED, TRAIN
 from pspns.experiments.reproduction._planted_checks import (
-    DENOISERS,
     accuracy_and_coverage,
     denoisers_err,
     false_pairs_harm,
@@ -60,14 +60,16 @@ def denoisers_leave_inactive_users_behind(records: Records, data_names: Sequence
         for method in DENOISERS:
             what = f"{known_data(data).title}, {method_words(method)}"
             seen = records.see(cell_of(data, "lightgcn", method))
-            changes = _changes(seen, plain) if seen and plain and are_alike(seen, plain) else None
+            if seen is None or plain is None or not are_alike(seen, plain):
+                outcomes.append(Outcome(what, None, why_not=CUT_SHORT if seen and plain else ""))
+                continue
+            changes = _changes(seen, plain)
             if changes is None:
-                cut_short = seen and plain and not are_alike(seen, plain)
-                outcomes.append(Outcome(what, None, why_not=CUT_SHORT if cut_short else ""))
+                outcomes.append(Outcome(what, None))
                 continue
             inactive, other = changes
             figures = f"Recall@20 {inactive:+.1f} % for inactive users, {other:+.1f} % for the others"
-            outcomes.append(Outcome(what, inactive < other, figures))
+            outcomes.append(Outcome(what, inactive < other, figures, records=(seen.name, plain.name)))
     return judge(outcomes)
 
 
@@ -92,10 +94,10 @@ def inactive_users_are_harder(records: Records, data_names: Sequence[str], proto
             seen = records.see(cell_of(data, "lightgcn", method, protocol))
             low, high = (figure(seen, "recall@20", users) if seen else None for users in ("inactive", "other"))
             what = f"{known_data(data).title}, {method_words(method)}, inactive users against others"
-            if low is None or high is None:
+            if seen is None or low is None or high is None:
                 outcomes.append(Outcome(what, None))
             else:
-                outcomes.append(Outcome(what, low < high, f"{low:.2f} against {high:.2f}"))
+                outcomes.append(Outcome(what, low < high, f"{low:.2f} against {high:.2f}", records=(seen.name,)))
     return judge(outcomes)
 
 
@@ -121,7 +123,8 @@ def no_leak(records: Records, data_names: Sequence[str], protocol: str) -> Verdi
                 100 * rows[row]["test"][mask]["recall@20"]["mean"] for mask in (TRAIN, SPARED, RANDOM)
             )
             figures = f"Recall@20 {before:.2f} → {after:.2f}, under a random mask of that size {at_random:.2f}"
-            outcomes.append(Outcome(f"{known_data(data).title}, {ROWS[row]}", after <= at_random, figures))
+            what = f"{known_data(data).title}, {ROWS[row]}"
+            outcomes.append(Outcome(what, after <= at_random, figures, records=(f"protocol-{data}",)))
     return judge(outcomes, of="models that never saw PSP are left as they are")
 
 
@@ -129,12 +132,14 @@ def built_quickly(records: Records, data_names: Sequence[str], protocol: str) ->
     """Under a minute; held-out pairs are dropped afterwards, so both protocols construct alike."""
     outcomes = []
     for data in data_names:
-        record, title = records.find(f"construction-time-{data}"), known_data(data).title
+        name, title = f"construction-time-{data}", known_data(data).title
+        record = records.find(name)
         if record is None:
             outcomes.append(Outcome(title, None))
             continue
         seconds = record["seconds"][construction_time.WHOLE]["median"]
-        outcomes.append(Outcome(title, seconds < A_MINUTE, f"{seconds:.3g} s on {record['machine']['device']}"))
+        figures = f"{seconds:.3g} s on {record['machine']['device']}"
+        outcomes.append(Outcome(title, seconds < A_MINUTE, figures, records=(name,)))
     return judge(outcomes, of="data sets")
 
 
@@ -154,12 +159,12 @@ def stable_over_seeds(records: Records, data_names: Sequence[str], protocol: str
         for metric in seeds.METRICS if stated else ():
             what = f"{known_data(data).title}, {words(metric)}"
             values = seen.per_seed(metric) if seen else []
-            if stated is None or len(values) < SEEDS_OF_HEADLINE:  # fewer vary less
+            if seen is None or stated is None or len(values) < SEEDS_OF_HEADLINE:  # fewer vary less
                 outcomes.append(Outcome(what, None))
                 continue
             furthest, most = seeds.furthest(values), stated.variation_percent[metric]
             figures = f"{len(values)} seeds up to {furthest:.2f} % from their mean, {most:.2f} % stated"
-            outcomes.append(Outcome(what, furthest <= most, figures))
+            outcomes.append(Outcome(what, furthest <= most, figures, records=(seen.name,)))
     return judge(outcomes, of="figures")
 
 
@@ -181,10 +186,8 @@ def lifts_models(records: Records, data_names: Sequence[str], protocol: str) -> 
     )
 
 
-def _changes(one: Seen | None, plain: Seen | None) -> tuple[float, float] | None:
+def _changes(one: Seen, plain: Seen) -> tuple[float, float] | None:
     """Recall@20 against plain training in percent: of inactive users, and of the others."""
-    if one is None or plain is None:
-        return None
     found = []
     for users in ("inactive", "other"):
         ours, reference = (figure(seen, "recall@20", users) for seen in (one, plain))

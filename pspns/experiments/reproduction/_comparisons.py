@@ -155,8 +155,8 @@ def decide(pairs: Iterable[Pair]) -> list[Outcome]:
             continue
         if pair.users == "all" and pair.metric == "recall@20" and (p := p_value(one, other)) is not None:
             p_values[len(outcomes)] = p
-        luck = "" if pair.users != "all" else _within_spread(one, other, pair.metric)
-        outcomes.append(Outcome(pair.what, high > low, _figures(high, low), luck))
+        luck = "" if pair.users != "all" else within_spread(one, other, pair.metric)
+        outcomes.append(Outcome(pair.what, high > low, _figures(high, low), luck, records=(one.name, other.name)))
     for index, p in zip(p_values, holm(list(p_values.values())).tolist(), strict=True):
         outcomes[index] = replace(outcomes[index], luck=f"p = {p:.2f}" if p >= 0.05 else "")
     return outcomes
@@ -187,7 +187,7 @@ def figure(seen: Seen, metric: str, users: str) -> float | None:
     return 100 * group.figures[metric] if group else None
 
 
-def _within_spread(one: Seen, other: Seen, metric: str) -> str:
+def within_spread(one: Seen, other: Seen, metric: str) -> str:
     """Whether the difference of means is below the deviation of a difference between single seeds."""
     values = one.per_seed(metric), other.per_seed(metric)
     if min(map(len, values)) < 2:

@@ -6,41 +6,68 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pspns.experiments._cells import MODELS as MODEL_WORDS
+from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
-from pspns.experiments.records import Record, Records
-from pspns.experiments.reproduction._comparisons import DATA
+from pspns.experiments.planted_truth import WORLDS
+from pspns.experiments.records import Record, Records, is_cut_short
+from pspns.experiments.reproduction._comparisons import of_paper, within_spread
+from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS, record_name
 from pspns.experiments.reproduction._theory_section import PLANTED
-from pspns.experiments.verdicts import Outcome, Verdict, judge
-from pspns.json_files import read_json
+from pspns.experiments.verdicts import CUT_SHORT, Outcome, Verdict, judge
 
-DENOISERS = ("t-ce", "r-ce", "deca", "dcf", "pld")
-"""Those of the paper."""
-CELLS = "cells"
+NOISE = 0.2
+"""False pairs that are added to train, as a share of it."""
+PLAIN = "uniform"
 
 
-def beside_cells(records: Records, pattern: str) -> list[Record]:
-    """Records of other programs: in the folder itself or, where that is called `cells`, in the one around it."""
-    folders = [records.folder, *([records.folder.parent] if records.folder.name == CELLS else [])]
-    return [read_json(path) for folder in folders for path in sorted(folder.glob(f"{pattern}.json"))]
+def noisy_cells(data: str) -> Iterator[Cell]:
+    """Plain training with and without false pairs, on the data sets that the paper has both models on."""
+    for name in of_paper([data], "mf"):
+        for model in MODELS:
+            yield from _pair(name, model, "strict")
+
+
+def false_pairs_harm(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Plain training with false pairs added to train, beside plain training without. Both know the same test."""
+    outcomes = []
+    for data in of_paper(data_names, "mf"):
+        for model in MODELS:
+            what = f"{known_data(data).title}, {MODEL_WORDS[model]}, Recall@20"
+            noisy, clean = (records.see(cell) for cell in _pair(data, model, protocol))
+            if noisy is None or clean is None or is_cut_short(noisy, clean):
+                outcomes.append(Outcome(what, None, why_not=CUT_SHORT if noisy and clean else ""))
+                continue
+            low, high = (100 * seen.mean("recall@20") for seen in (noisy, clean))
+            figures = f"{low:.2f} with {100 * NOISE:.0f} % of false pairs added, {high:.2f} without"
+            luck = within_spread(noisy, clean, "recall@20")
+            outcomes.append(Outcome(what, low < high, figures, luck, records=(noisy.name, clean.name)))
+    return judge(outcomes, of="pairs of trainings")
 
 
 def denoisers_err(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
     """What a denoiser keeps is no truer than what was there, and covers less."""
     outcomes = []
-    for world, builders, denoised in _worlds(records):
-        before = builders["observed"]
-        for model, methods in denoised.items():
-            for name in (name for name in DENOISERS if name in methods):
-                accuracy, coverage = (statistics.mean(methods[name][key]) for key in ("accuracy", "coverage"))
-                outcomes.append(
-                    Outcome(
-                        f"{world}, {model}, {method_words(name)}",
-                        accuracy <= before["accuracy"] and coverage < before["coverage"],
-                        f"{100 * accuracy:.2f} of what it keeps is true, {100 * before['accuracy']:.2f} of what was "
-                        "there",
-                    )
+    for world in WORLDS:
+        for model in MODELS:
+            name = record_name(world, model)
+            record = records.find(name)
+            for method in DENOISERS:
+                what = f"{world}, {MODEL_WORDS[model]}, {method_words(method)}"
+                if record is None:
+                    outcomes.append(Outcome(what, None))
+                    continue
+                before = record["observed"]
+                accuracy, coverage = (
+                    statistics.mean(record["denoisers"][method][key]) for key in ("accuracy", "coverage")
                 )
+                figures = (
+                    f"{100 * accuracy:.2f} % of what it keeps is true, {100 * before['accuracy']:.2f} % of what was "
+                    f"there; of the truth {100 * coverage:.2f} % is left of {100 * before['coverage']:.2f} %"
+                )
+                holds = accuracy <= before["accuracy"] and coverage < before["coverage"]
+                outcomes.append(Outcome(what, holds, figures, records=(name,)))
     return judge(outcomes, of="denoisers on planted worlds")
 
 
@@ -50,10 +77,11 @@ def svd_suppresses_noise(records: Records, data_names: Sequence[str], protocol: 
         Outcome(
             world,
             builders["agreement"]["accuracy"] > builders["observed"]["accuracy"],
-            f"{100 * builders['agreement']['accuracy']:.1f} true with agreed pairs copied, "
-            f"{100 * builders['observed']['accuracy']:.1f} without",
+            f"{100 * builders['agreement']['accuracy']:.1f} % true with agreed pairs copied, "
+            f"{100 * builders['observed']['accuracy']:.1f} % without",
+            records=(PLANTED,),
         )
-        for world, builders, _ in _worlds(records, every_model=False)
+        for world, builders in _builders(records)
     ]
     return judge(outcomes, of="planted worlds")
 
@@ -63,55 +91,23 @@ def accuracy_and_coverage(records: Records, data_names: Sequence[str], protocol:
         Outcome(
             f"{world}, {what}",
             builders["psp"][what] > builders["observed"][what],
-            f"{100 * builders['psp'][what]:.1f} with PSP, {100 * builders['observed'][what]:.1f} as observed",
+            f"{100 * builders['psp'][what]:.1f} % with PSP, {100 * builders['observed'][what]:.1f} % as observed",
+            records=(PLANTED,),
         )
-        for world, builders, _ in _worlds(records, every_model=False)
+        for world, builders in _builders(records)
         for what in ("accuracy", "coverage")
     ]
     return judge(outcomes, of="figures of planted worlds")
 
 
-def false_pairs_harm(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
-    """Plain training with false pairs added to train, beside plain training without, on equal terms."""
-    outcomes = []
-    for data in (name for name in data_names if name in DATA):
-        for model in ("lightgcn", "mf"):
-            clean = _member(records, f"denoisers-{model}-{data}*", "none")
-            noisy = _member(records, f"noise-{model}-{data}*", "plain")
-            if clean is None or noisy is None:
-                outcomes.append(Outcome(f"{known_data(data).title}, {model}", None))
-                continue
-            low, high = (100 * _test(one, protocol)["recall@20"]["mean"] for one in (noisy, clean))
-            share = 100 * noisy["settings"]["data"]["noise"]
-            outcomes.append(
-                Outcome(
-                    f"{known_data(data).title}, {model}, Recall@20",
-                    low < high,
-                    f"{low:.2f} with {share:.0f} % of false pairs added, {high:.2f} without",
-                )
-            )
-    return judge(outcomes, of="pairs of runs")
+def _pair(data: str, model: str, protocol: str) -> tuple[Cell, Cell]:
+    """With false pairs, and without."""
+    clean = Cell(data, model, PLAIN, protocol)
+    return clean.but(changes=(("data.noise", NOISE),)), clean
 
 
-def _worlds(records: Records, *, every_model: bool = True) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """World, what builders make of it, and what denoisers do; without `every_model` each world once."""
-    known, theory = set(), records.find(PLANTED)
-    for record in [*beside_cells(records, "planted-truth*"), *([theory] if theory else [])]:
-        for world, found in record["worlds"].items():
-            if every_model or world not in known:
-                yield world, found["builders"], found.get("denoisers", {})
-            known.add(world)
-
-
-def _member(records: Records, pattern: str, name: str) -> Record | None:
-    for record in beside_cells(records, pattern):
-        if name in record["members"]:
-            found: Record = record["members"][name]
-            return found
-    return None
-
-
-def _test(record: Record, protocol: str) -> dict[str, Any]:
-    """Nothing is built, so `published` is mask `train`."""
-    found: dict[str, Any] = record["test_other_masks"]["train"] if protocol == "published" else record["test"]
-    return found
+def _builders(records: Records) -> Iterator[tuple[str, dict[str, Any]]]:
+    """World, and accuracy and coverage of what each builder makes of it."""
+    record: Record | None = records.find(PLANTED)
+    for world, found in (record["worlds"] if record else {}).items():
+        yield world, found["builders"]

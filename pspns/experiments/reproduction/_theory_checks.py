@@ -21,7 +21,8 @@ def margins_widen(records: Records, data_names: Sequence[str], protocol: str) ->
     for data in data_names:
         title = known_data(data).title
         for one in wider_margins(records.find(f"theory-{data}")):
-            outcomes.append(replace(one, what=f"{title}, margins by a step of {one.what}"))
+            what = f"{title}, margins by a step of {one.what}"
+            outcomes.append(replace(one, what=what, records=(f"theory-{data}",)))
     return judge(outcomes, of="changes of margins")
 
 
@@ -42,5 +43,5 @@ def margins_grow_with_weight(records: Records, data_names: Sequence[str], protoc
                 f"with {found.last:g} times the weight {found.last_over_plain:.2f} times the change (R² of a line "
                 f"{found.r_squared:.3f})"
             )
-            outcomes.append(Outcome(what, found.is_in_proportion, figures))
+            outcomes.append(Outcome(what, found.is_in_proportion, figures, records=(f"theory-{data}",)))
     return judge(outcomes, of="growths of margins with the weight")

@@ -22,8 +22,10 @@ from pspns.experiments.reproduction._comparisons import (
     see_alike,
     singles,
 )
-from pspns.experiments.sections import Section, Table, Tone, Words
-from pspns.experiments.verdicts import FAILS, HOLDS, IN_PART, NO_RECORD, Verdict, count_words, judge, named, together
+from pspns.experiments.reproduction._denoised_worlds import jobs
+from pspns.experiments.reproduction._planted_checks import noisy_cells
+from pspns.experiments.sections import Detail, Section, Table, Tone, Words
+from pspns.experiments.verdicts import FAILS, HOLDS, IN_PART, NO_RECORD, Outcome, Verdict, count_words, judge, together
 
 PROTOCOLS = ("published", "strict")
 DECIDED = (HOLDS, IN_PART, FAILS)
@@ -31,8 +33,9 @@ TONES: Mapping[str, Tone] = {HOLDS: "better", FAILS: "worse"}
 
 
 def cells(data: str) -> Iterable[Cell]:
-    """Those of other experiments that the comparisons need."""
-    return dict.fromkeys(cell for claim in published.claims().values() for cell in cells_of(claim, data))
+    """Those of other experiments that the comparisons need, and those with false pairs."""
+    compared = (cell for claim in published.claims().values() for cell in cells_of(claim, data))
+    return dict.fromkeys((*compared, *noisy_cells(data)))
 
 
 def section(records: Records, data_names: Sequence[str]) -> Section:
@@ -106,7 +109,7 @@ def printed_words(claim: Claim) -> str:
     if claim.often:
         return f"{judge(outcomes, often=True).word}: {len(outcomes) - len(failed)} of {len(outcomes)}"
     if failed:
-        return f"holds but for {len(failed)} of {len(outcomes)}: {named(failed)}"
+        return f"holds but for {len(failed)} of {len(outcomes)}: {'; '.join(map(str, failed))}"
     return f"holds: {outcomes[0]}" if len(outcomes) == 1 else f"holds: all {len(outcomes)}"
 
 
@@ -114,10 +117,12 @@ def told(found: Verdict) -> Words:
     """With marks, so that what was decided is seen among what was not.
 
     >>> told(Verdict("holds", "all 4")), told(Verdict("not measured", "no record yet"))
-    (Words(text='**holds**: all 4', tone='better'), Words(text='not measured: no record yet', tone=''))
+    (Words(text='**holds**: all 4', tone='better', details=()),
+     Words(text='not measured: no record yet', tone='', details=()))
     """
     text = f"**{found.word}**{str(found).removeprefix(found.word)}" if found.word in DECIDED else str(found)
-    return Words(text, TONES.get(found.word, ""))
+    details = [Detail(str(one), "better" if one.holds else "worse", one.records) for one in found.outcomes]
+    return Words(text, TONES.get(found.word, ""), tuple(details))
 
 
 def where(claim: Claim) -> str:
@@ -141,8 +146,10 @@ def _percent_verdict(claim: Claim, records: Records, data_names: Sequence[str], 
         seen = see_alike(records, [cell_of(data, model, method, protocol) for method in methods])
         found = {method: 100 * one.mean(metric) for method, one in zip(methods, seen, strict=True) if one}
         if len(found) == len(methods):  # the best of some is not the best
-            word, why = _lead(claim, found, methods[0])
-            return Verdict(word, f"{known_data(data).title}, {words(metric)}, {method_words(methods[0])} {why}")
+            word, figures = _lead(claim, found, methods[0])
+            what = f"{known_data(data).title}, {words(metric)}, {method_words(methods[0])}"
+            names = tuple(dict.fromkeys(one.name for one in seen if one))
+            return Verdict(word, f"{what} {figures}", (Outcome(what, word == HOLDS, figures, records=names),))
     return NO_RECORD
 
 
@@ -172,5 +179,6 @@ EXPERIMENT = Experiment(
     shows="Every claim of the paper, one row each: does it hold under published, and under strict?",
     section=section,
     cells=cells,
+    jobs=jobs,
     data=("ml-1m", "epinions", "pinterest", "yelp2018-part"),
 )

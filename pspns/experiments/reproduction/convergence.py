@@ -117,7 +117,8 @@ def _higher_and_sooner(ours: LearningCurve, other: LearningCurve, title: str) ->
     is_sooner = one is not None and two is not None and one.n_seeds == len(ours.looks) and one.seconds < two.seconds
     times = f"{_after(one, ours)} against {_after(two, other)}"
     figures = f"best {ours.best:.2f} against {other.best:.2f}, {100 * SHARE:g} % of the latter after {times}"
-    return Outcome(f"{title}, higher and sooner", ours.best > other.best and is_sooner, figures)
+    records = ours.record, other.record
+    return Outcome(f"{title}, higher and sooner", ours.best > other.best and is_sooner, figures, records=records)
 
 
 def _after(found: Reached | None, curve: LearningCurve) -> str:
@@ -136,7 +137,8 @@ def _steadier(ours: LearningCurve, other: LearningCurve, title: str) -> Outcome:
     one, two = (curve.unsteadiness(SHARE) for curve in (ours, other))
     if one is None or two is None:
         return Outcome(f"{title}, steadier", None)
-    return Outcome(f"{title}, steadier", one < two, f"changes of {one:.2f} % against {two:.2f} %")
+    figures = f"changes of {one:.2f} % against {two:.2f} %"
+    return Outcome(f"{title}, steadier", one < two, figures, records=(ours.record, other.record))
 
 
 def _table(records: Records, data: str, curves: Mapping[Line, LearningCurve]) -> Table:

@@ -221,9 +221,11 @@ def has_a_best_value(claim: str) -> Callable[[Records, Sequence[str], str], Verd
             seen = seen_by_value(records, data, PARAMETERS[claim], protocol)
             for metric in METRICS:
                 curve, what = Curve.of(seen, metric), f"{known_data(data).title}, {words(metric)}"
-                outcomes.append(
-                    Outcome(what, curve.is_best_inside, str(curve), curve.luck) if curve else Outcome(what, None)
-                )
+                if curve is None:
+                    outcomes.append(Outcome(what, None))
+                    continue
+                names = tuple(one.name for one in seen.values() if one)
+                outcomes.append(Outcome(what, curve.is_best_inside, str(curve), curve.luck, records=names))
         return judge(outcomes, of="curves")
 
     return check
@@ -243,7 +245,8 @@ def degree_does_best(records: Records, data_names: Sequence[str], protocol: str)
             if (p := p_value(by_degree, one)) is not None:
                 p_values[len(outcomes)] = p
             high, low = (100 * found.mean("recall@20") for found in (by_degree, one))
-            outcomes.append(Outcome(what, high > low, f"{high:.2f} against {low:.2f}"))
+            figures = f"{high:.2f} against {low:.2f}"
+            outcomes.append(Outcome(what, high > low, figures, records=(by_degree.name, one.name)))
     for index, p in zip(p_values, holm(list(p_values.values())).tolist(), strict=True):
         outcomes[index] = replace(outcomes[index], luck=f"p = {p:.2f}" if p >= CLEAR else "")
     return judge(outcomes)
