@@ -16,6 +16,7 @@ import numpy as np
 
 from pspns.data.interactions import Floats
 from pspns.errors import DataError
+from pspns.evaluation.selection import is_better
 from pspns.evaluation.significance import bootstrap_interval, sign_flip_p_value
 from pspns.experiments import user_hits
 from pspns.experiments.cells import Cell
@@ -200,6 +201,15 @@ def is_cut_short(one: Seen, other: Seen) -> bool:
     """Whether a limit below the other's stopped one of the two, which might have risen still."""
     limits = [seen.record["settings"]["training"]["max_steps"] for seen in (one, other)]
     return any(seen.limit and limit < max(limits) for seen, limit in zip((one, other), limits, strict=True))
+
+
+def is_ahead_on_validation(one: Seen, other: Seen) -> bool:
+    """By the mean over the seeds that both have."""
+    metric = one.record["settings"]["evaluation"].get("select_by", "recall@20")
+    values = [seen.record["valid"][metric]["per_seed"] for seen in (one, other)]
+    n_seeds = min(map(len, values))
+    first, second = (statistics.mean(each[:n_seeds]) for each in values)
+    return is_better(metric, first, second)
 
 
 def why_not_compared(one: Seen | None, other: Seen | None) -> str:

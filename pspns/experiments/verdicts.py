@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 NOT_MEASURED, UNTESTABLE = "not measured", "cannot be tested"
+DECIDED = (HOLDS, IN_PART, FAILS)
 WORDS = (HOLDS, IN_PART, FAILS, NOT_MEASURED, UNTESTABLE)
 PLURALS = {HOLDS: "hold", IN_PART: "hold in part", FAILS: "do not hold", NOT_MEASURED: "were not measured"}
 CUT_SHORT = "a lower limit of steps stopped one of the two"
@@ -53,8 +54,11 @@ class Verdict:
 NO_RECORD = Verdict(NOT_MEASURED, "no record yet")
 
 
-def judge(outcomes: Sequence[Outcome], *, often: bool = False, of: str = "comparisons") -> Verdict:
-    """Of all comparisons of a claim. One that is said to hold often needs more than half of them.
+def judge(
+    outcomes: Sequence[Outcome], *, often: bool = False, everywhere: bool = False, of: str = "comparisons"
+) -> Verdict:
+    """Of all comparisons of a claim. One that is said to hold often needs more than half of them; one that is said to
+    hold everywhere is refuted by a single one, unless that may be luck.
 
     >>> str(judge([Outcome("A against B", True, "2.1 against 2.0"), Outcome("A against C", False, "2.1 against 2.2")]))
     'holds in part: 1 of 2 comparisons; fails: A against C: 2.1 against 2.2'
@@ -66,7 +70,8 @@ def judge(outcomes: Sequence[Outcome], *, often: bool = False, of: str = "compar
         )
     held, failed = [one for one in measured if one.holds], [one for one in measured if not one.holds]
     enough = len(held) > len(measured) / 2 if often else not failed
-    word = HOLDS if enough else IN_PART if held else FAILS
+    is_refuted = not held or (everywhere and any(not one.luck for one in failed))
+    word = HOLDS if enough else FAILS if is_refuted else IN_PART
     why = "; ".join((*_reasons(measured, held, failed, of), *_untold(outcomes)))
     return Verdict(word, why, (*failed, *held))
 
@@ -91,18 +96,20 @@ def _untold(outcomes: Sequence[Outcome]) -> Iterable[str]:
 
 
 def together(*verdicts: Verdict) -> Verdict:
-    """One claim, looked at in several ways: it holds if it does in all that were measured.
+    """One claim, looked at in several ways: it holds if it does in all of them.
 
     >>> str(together(Verdict("holds", "a"), NO_RECORD))
-    'holds: a'
+    'holds in part: a. Beside it, not measured: no record yet'
     """
-    measured = [one for one in verdicts if one.word in (HOLDS, IN_PART, FAILS)]
+    measured = [one for one in verdicts if one.word in DECIDED]
     if not measured:
         return verdicts[0]
     words = {one.word for one in measured}
+    open_ways = [f"Beside it, {one}" for one in verdicts if one.word not in DECIDED]
+    word = words.pop() if len(words) == 1 else IN_PART
     return Verdict(
-        words.pop() if len(words) == 1 else IN_PART,
-        ". ".join(one.why for one in measured if one.why),
+        IN_PART if word == HOLDS and open_ways else word,
+        ". ".join([*(one.why for one in measured if one.why), *open_ways]),
         tuple(outcome for one in measured for outcome in one.outcomes),
     )
 

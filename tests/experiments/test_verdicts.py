@@ -45,6 +45,14 @@ def test_what_is_said_to_hold_often_needs_more_than_half():
         assert judge(outcomes).word == ("holds" if n_held == 4 else "holds in part" if n_held else "does not hold")
 
 
+def test_what_is_said_of_all_is_refuted_by_one_unless_that_may_be_luck():
+    held = [outcome("a", True), outcome("b", True)]
+    assert judge([*held, outcome("c", False)], everywhere=True).word == "does not hold"
+    assert judge([*held, outcome("c", False)]).word == "holds in part"
+    assert judge([*held, outcome("c", False, "p = 0.30")], everywhere=True).word == "holds in part"
+    assert judge(held, everywhere=True).word == "holds"
+
+
 def test_what_is_missing_is_counted_and_decides_nothing():
     assert str(judge([outcome("a", True), Outcome("b", None)])) == "holds: a: 2.00 against 1.00; 1 not measured yet"
     cut_short = Outcome("c", None, why_not="cut short")
@@ -69,7 +77,8 @@ def test_a_claim_looked_at_in_two_ways_needs_both_and_has_all_outcomes():
     holds, fails = Verdict("holds", "a"), Verdict("does not hold", "b")
     assert together(holds, holds).word == "holds"
     assert str(together(holds, fails)) == "holds in part: a. b"
-    assert str(together(NO_RECORD, fails)) == "does not hold: b"
+    assert str(together(NO_RECORD, fails)) == "does not hold: b. Beside it, not measured: no record yet"
+    assert together(NO_RECORD, holds).word == "holds in part"
     assert together(NO_RECORD, NO_RECORD) == NO_RECORD
     assert together(Verdict("cannot be tested", "why")).why == "why"
 

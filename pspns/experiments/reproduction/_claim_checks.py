@@ -181,9 +181,9 @@ def lifts_models(records: Records, data_names: Sequence[str], protocol: str) -> 
         for metric in ("recall@20", "precision@20")
     ]
     outcomes = compared(records, wanted, protocol)
-    return judge(
-        [replace(one, what=f"{MODELS[single.model]}, {one.what}") for single, one in zip(wanted, outcomes, strict=True)]
-    )
+    titles = [MODELS[single.model] for single in wanted]
+    named = [replace(one, what=f"{title}, {one.what}") for title, one in zip(titles, outcomes, strict=True)]
+    return judge(named, everywhere=True)
 
 
 def _changes(one: Seen, plain: Seen) -> tuple[float, float] | None:

@@ -15,7 +15,7 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
-from pspns.experiments.records import Records, Seen, are_alike, p_value
+from pspns.experiments.records import Records, Seen, are_alike, is_ahead_on_validation, p_value
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
@@ -105,9 +105,18 @@ def _all_tuned(records: Records, cells: Sequence[Cell]) -> dict[Cell, Seen]:
 
 
 def see_tuned(records: Records, cell: Cell) -> Seen | None:
-    """As trials chose it; None where there were none, which is no lack."""
+    """As trials chose it, or at its defaults where these came to more on validation once both were trained to the end:
+    trials are short, and favour what learns fast. None where there were no trials, which is no lack."""
     chosen = tuned_cell(records, cell) if records.has(Trials(cell).name) else None
-    return records.see(chosen) if chosen and records.has(chosen.name) else None
+    found = records.see(chosen) if chosen and records.has(chosen.name) else None
+    at_defaults = records.see(cell) if found and records.has(cell.name) else None
+    return at_defaults if found and at_defaults and is_ahead_on_validation(at_defaults, found) else found
+
+
+def is_given_up(records: Records, cell: Cell) -> bool:
+    """Whether the defaults stand in place of other settings that trials chose."""
+    chosen, seen = tuned_cell(records, cell), see_tuned(records, cell)
+    return bool(chosen and seen and chosen.name != seen.name)
 
 
 def measured(claim: Claim, records: Records, data_names: Sequence[str], protocol: str) -> list[Outcome]:

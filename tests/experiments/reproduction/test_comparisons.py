@@ -14,9 +14,11 @@ from pspns.experiments.reproduction._comparisons import (
     compared,
     in_print,
     is_about,
+    is_given_up,
     measured,
     p_value,
     see_alike,
+    see_tuned,
 )
 
 CLAIMS = published.claims()
@@ -164,6 +166,20 @@ def test_tuned_methods_are_compared_with_tuned_ones_under_strict(records):
     trials(records, uniform, {})
     assert [one.name for one in see_alike(records, [psp, uniform])] == [tuned, plain[0]]
     assert records.missing == []
+
+
+def test_what_short_trials_chose_gives_way_to_defaults_that_are_ahead_on_validation(records):
+    psp, changes = Cell("ml-1m", "lightgcn", "psp-ns"), (("positives.rank", 30),)
+    trials(records, psp, dict(changes))
+    tuned = put(records, "psp-ns", 0.2, valid=[0.3, 0.3, 0.3], changes=changes)
+    assert see_tuned(records, psp).name == tuned  # nothing stands against it
+    assert not is_given_up(records, psp)
+    # The test has the defaults behind, and so has the fourth seed, which the choice does not have.
+    plain = put(records, "psp-ns", 0.1, valid=[0.31, 0.31, 0.31, 0.0])
+    assert see_tuned(records, psp).name == plain
+    assert is_given_up(records, psp)
+    put(records, "psp-ns", 0.9, valid=[0.3, 0.3, 0.3])  # as good is not ahead
+    assert see_tuned(records, psp).name == tuned
 
 
 def test_under_published_only_what_builds_pairs_is_tuned(records):
