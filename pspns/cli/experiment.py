@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pspns.data.load import data_folder, find_in_data_folder, load
 from pspns.data.split import GivenSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.carrying_out import NotTrainedError, carry_out, what_is_due
+from pspns.experiments.carrying_out import NotTrainedError, carry_out, known_names, what_is_due
 from pspns.experiments.cells import Terms
 from pspns.experiments.experiment import Data, Experiment
 from pspns.experiments.headline import headline
@@ -26,12 +26,14 @@ from pspns.experiments.request import (
     UNFINISHED,
     asked_experiments,
     by_data,
+    check_out,
     is_quick_look,
     noted,
     sections_of,
     stopped,
 )
 from pspns.experiments.sections import Number, Section, Table, TableCell
+from pspns.report.marks import plain
 from pspns.report.reproduction import write_reproduction
 
 PAGE = "reproduction.html"
@@ -47,6 +49,7 @@ def experiment_and_show(
     experiments = asked_experiments(names)
     sources = None if data is None else read_data(data)
     wanted = by_data(experiments, None if sources is None else list(sources))
+    check_out(out)
     records = Records(out / CELLS)
     failed: NotTrainedError | None = None
     if only_report:
@@ -61,15 +64,15 @@ def experiment_and_show(
         raise failed
 
 
-def _check_some_record(records: Records, data_names: Iterable[str]) -> None:
+def _check_some_record(records: Records, wanted: Mapping[str, Sequence[Experiment]]) -> None:
     """A page without a figure would take the place of one that may have some."""
     names = [path.stem for path in records.folder.glob("*.json")]
     if not names:
         raise SettingsError(f"there is no record in {records.folder} to report on; run without --only-report first")
-    if not any(f"-{data}-" in f"{name}-" for name in names for data in data_names):
+    if known_names(wanted, records).isdisjoint(names):
         sources = sorted({source for name in names if (source := _source(records.find(name)))})
         raise SettingsError(
-            f"no record in {records.folder} is of {', '.join(data_names)}; give --data, of which there are records: "
+            f"no record in {records.folder} is of {', '.join(wanted)}; give --data, of which there are records: "
             f"{', '.join(sources) or 'none'}"
         )
 
@@ -206,4 +209,4 @@ def _columns_of_words(table: Table) -> Iterator[int]:
 
 
 def _text(cell: TableCell) -> str:
-    return "–" if cell is None else str(cell)
+    return "–" if cell is None else plain(str(cell))

@@ -62,7 +62,10 @@ def main() -> None:
 def _run_study() -> None:
     parser = argparse.ArgumentParser(prog="python -m pspns.experiments", description=__doc__.partition("\n")[0])
     of_paper = ", ".join((*experiment_names(), ALL))
-    parser.add_argument("experiment", help=f"{', '.join(EXPERIMENTS)}; of others -h tells: {of_paper}")
+    parser.add_argument(
+        "experiment",
+        help=f"{', '.join(EXPERIMENTS)}; {of_paper} have options of their own: python -m pspns.experiments NAME -h",
+    )
     parser.add_argument("--data", type=Path, required=True, help="a file of pspns.data.arrays.write_arrays")
     parser.add_argument("--model", default="mf")
     parser.add_argument("--seeds", default="0-2", help="first-last")

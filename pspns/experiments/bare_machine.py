@@ -20,7 +20,7 @@ from pspns.experiments.experiment import Experiment
 from pspns.experiments.loops import loops
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import experiment_names
-from pspns.experiments.request import CELLS, UNFINISHED, asked_experiments, by_data, stopped, terms_of
+from pspns.experiments.request import CELLS, UNFINISHED, asked_experiments, by_data, check_out, stopped, terms_of
 from pspns.experiments.trials import Trials, trial_terms
 from pspns.training.stopping import Evaluation
 
@@ -38,6 +38,7 @@ def run(words: Sequence[str]) -> None:
         device=options.device,
         precision=options.precision,
     )
+    check_out(options.out)
     records = Records(options.out / CELLS)
     only = [name.strip() for name in options.cells.split(",")] if options.cells else []
     if options.list:

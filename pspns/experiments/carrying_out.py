@@ -73,22 +73,18 @@ def carry_out(
             continue
         data = load(name)
         if not keep:
-            check_same_data(name, data, _done_cells(name, experiments, records), records, terms)
+            check_same_data(name, data, *_done(name, experiments, records), records, terms)
         failed += _train(due.cells, data, records, terms, telling)
         if due.trials:  # after the cells, whose beginnings are trials
             hold(due.trials, data, records, terms, telling)
             chosen = what_is_due(name, experiments, records, terms, keep=keep, only=only).cells
             failed += _train([cell for cell in chosen if cell not in due.cells], data, records, terms, telling)
-        for job in due.jobs:
-            say(f"{name}, {job.name}")
-            with telling.place(f"{job.name}.job") as place:
-                found = job.measure(data, terms, replace(telling, unfinished=place))
-                records.write(job.name, {**found, "terms": terms.of_job()})
+        failed += _measure(due.jobs, data, records, terms, telling)
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")} | tried(records))
     if failed:
-        loops_failed = "1 loop" if len(failed) == 1 else f"{len(failed)} loops"
-        told = NotTrainedError(f"{failed[0]}; {loops_failed} could not be trained, and all others have records")
+        how_many = "1 loop or job" if len(failed) == 1 else f"{len(failed)} loops and jobs"
+        told = NotTrainedError(f"{failed[0]}; {how_many} could not be carried out, and all others have records")
         told.exit_code = failed[0].exit_code
         raise told from failed[0]
 
@@ -118,6 +114,23 @@ def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, te
             else:
                 telling.say(f"not trained: {', '.join(names)}: {error}")
                 failed.append(error)
+    return failed
+
+
+def _measure(jobs: Sequence[Job], data: Data, records: Records, terms: Terms, telling: Telling) -> list[PspnsError]:
+    """Write the records of jobs; what went wrong with those that have none comes back."""
+    failed: list[PspnsError] = []
+    for job in jobs:
+        telling.say(f"{job.data}, {job.name}")
+        try:
+            with telling.place(f"{job.name}.job") as place:
+                found = job.measure(data, terms, replace(telling, unfinished=place))
+                records.write(job.name, {**found, "terms": terms.of_job()})
+        except (StoppedError, UnwritableError):
+            raise
+        except PspnsError as error:
+            telling.say(f"not measured: {job.name}: {error}")
+            failed.append(error)
     return failed
 
 
@@ -165,6 +178,14 @@ def tuned_name(cell: Cell) -> str:
 
 def check_only(wanted: Mapping[str, Sequence[Experiment]], records: Records, only: Collection[str]) -> None:
     """Names that nothing has are mistakes."""
+    known = known_names(wanted, records) if only else set()
+    for name in only:
+        if name not in known:
+            raise unknown_name("cell or job", name, known)
+
+
+def known_names(wanted: Mapping[str, Sequence[Experiment]], records: Records) -> set[str]:
+    """Of all records that these experiments may have, and of cells whose settings are still to be chosen."""
     known: set[str] = set()
     for data, experiments in wanted.items():
         units, cells, jobs = _needed(data, experiments)
@@ -172,9 +193,7 @@ def check_only(wanted: Mapping[str, Sequence[Experiment]], records: Records, onl
         for unit in units:
             tuned = tuned_cell(records, unit.of)
             known |= {unit.name, tuned_name(unit.of), *([tuned.name] if tuned else [])}
-    for name in only:
-        if name not in known:
-            raise unknown_name("cell or job", name, known)
+    return known
 
 
 def _needed(data: str, experiments: Sequence[Experiment]) -> tuple[list[Trials], list[Cell], list[Job]]:
@@ -186,9 +205,11 @@ def _needed(data: str, experiments: Sequence[Experiment]) -> tuple[list[Trials],
     )
 
 
-def _done_cells(data: str, experiments: Sequence[Experiment], records: Records) -> list[Cell]:
-    """Those with a record."""
-    return [cell for cell in _needed(data, experiments)[1] if records.has(cell.name)]
+def _done(data: str, experiments: Sequence[Experiment], records: Records) -> tuple[list[Cell], list[str]]:
+    """Cells with a record, and the names of records of trials and jobs."""
+    units, cells, jobs = _needed(data, experiments)
+    others = [one.name for one in (*units, *jobs) if records.has(one.name)]
+    return [cell for cell in cells if records.has(cell.name)], others
 
 
 def _is_done(cell: Cell, records: Records, terms: Terms, *, keep: bool) -> bool:

@@ -81,6 +81,12 @@ def terms_of(*, quick: bool = False, **given: Any) -> Terms:
     return dataclasses.replace(QUICK if quick else Terms(), **said)
 
 
+def check_out(out: Path) -> None:
+    """Better now than after the first training."""
+    if out.exists() and not out.is_dir():
+        raise SettingsError(f"--out must be a folder, and {out} is a file; give another one")
+
+
 def stopped(out: Path, exit_code: int) -> StoppedError:
     """What to say when the user ends it."""
     found = any(path.is_file() for folder in (CELLS, UNFINISHED) for path in (out / folder).rglob("*"))

@@ -48,22 +48,33 @@ def _plain(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def check_same_data(name: str, data: Data, cells: Iterable[Cell], records: Records, terms: Terms) -> None:
-    """Records of one name must be of the same data, or tables would mix what cannot be compared."""
+def check_same_data(
+    name: str, data: Data, cells: Iterable[Cell], others: Iterable[str], records: Records, terms: Terms
+) -> None:
+    """Records of one name must be of the same data, or tables would mix what cannot be compared. `others`: records of
+    trials and jobs, which split the data as plain training does."""
     fingerprints: dict[str, str] = {}
-    for cell in cells:
-        record = records.find(cell.name)
+
+    def check(record_name: str, cell: Cell) -> None:
+        found = (records.find(record_name) or {}).get("data")
+        if not found or found["source"] not in (name, ""):  # of a world of its own, or of none
+            return
         settings = cell.settings(terms, cell.data)
         how = repr((settings.split, settings.run.data_seed, settings.data.noise))
         if how not in fingerprints:
             split = make_split(data, settings, find_protocol(settings.run.protocol))
             fingerprints[how] = split.fingerprint()
-        if record and record["data"]["fingerprint"] != fingerprints[how]:
+        if found["fingerprint"] != fingerprints[how]:
             raise SettingsError(
-                f"{records.folder / cell.name}.json was made of other data than {name} is now: fingerprint "
-                f"{record['data']['fingerprint'][:8]}, and now {fingerprints[how][:8]}; give another --out, or say "
+                f"{records.folder / record_name}.json was made of other data than {name} is now: fingerprint "
+                f"{found['fingerprint'][:8]}, and now {fingerprints[how][:8]}; give another --out, or say "
                 "--keep to take it as it is"
             )
+
+    for cell in cells:
+        check(cell.name, cell)
+    for other in others:
+        check(other, Cell(name, "mf", "uniform"))
 
 
 def meant(settings: Tables) -> Tables:

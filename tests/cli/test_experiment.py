@@ -166,6 +166,15 @@ class TestRunning:
             assert "give --data, of which there are records: small" in refused.err
         assert (out / "reproduction.html").read_bytes() == page
 
+    def test_a_file_is_no_folder_for_records(self, command: Cli, small: Path, tmp_path: Path) -> None:
+        out = tmp_path / "notes.txt"
+        out.write_text("notes")
+        refused = command(*tiny(small, out))
+        assert refused.code == 2
+        assert f"--out must be a folder, and {out} is a file; give another one" in refused.err
+        assert "training" not in refused.err
+        assert out.read_text() == "notes"
+
     def test_what_could_not_be_trained_is_told_after_the_page_of_the_rest(
         self, command: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -179,7 +188,7 @@ class TestRunning:
         monkeypatch.setattr(loops_module, "run_together", diverging)
         done = command(*tiny(small, tmp_path))
         assert done.code == DivergedError.exit_code
-        assert "numbers that are not finite; 1 loop could not be trained, and all others have records" in done.err
+        assert "numbers that are not finite; 1 loop or job could not be carried out, and all others have records" in done.err
         assert "lightgcn-small-uniform-strict" in (tmp_path / "reproduction.html").read_text()
 
     def test_stopped_and_gone_on_with(

@@ -137,6 +137,17 @@ def test_stopped_it_says_how_to_go_on(
     assert names_in(tmp_path / "out") == {cell.name for cell in find_experiment("seeds").cells("toy")}
 
 
+def test_a_file_is_no_folder_for_records(
+    experiments: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("notes")
+    with pytest.raises(SystemExit) as end:
+        experiments("seeds")
+    assert end.value.code == 2
+    assert f"--out must be a folder, and {tmp_path / 'out'} is a file; give another one" in capsys.readouterr().err
+    assert (tmp_path / "out").read_text() == "notes"
+
+
 def test_names_of_studies_and_of_experiments_are_kept_apart() -> None:
     assert not set(command_line.EXPERIMENTS) & {*experiment_names(), "all"}
 

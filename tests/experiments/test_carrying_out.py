@@ -8,13 +8,15 @@ import pytest
 
 from pspns.data.planted import plant
 from pspns.errors import SettingsError
+from pspns.evaluation.protocol import find_protocol
 from pspns.experiments import loops as loops_module
-from pspns.experiments.carrying_out import carry_out
+from pspns.experiments.carrying_out import NotTrainedError, carry_out
 from pspns.experiments.cells import Cell, Terms
 from pspns.experiments.experiment import Experiment, Job
 from pspns.experiments.records import Records, describe_cell
 from pspns.experiments.sections import Section
-from pspns.run import run, run_together
+from pspns.record import describe_data
+from pspns.run import make_split, run, run_together
 
 TERMS = Terms(
     max_steps=12,
@@ -127,6 +129,36 @@ def test_a_measurement_on_other_terms_is_refused_unless_any_will_do(carried_out)
     records, read = carried_out(experiment(jobs=[job]), terms=other, keep=True)
     assert (records.find("measured-planted")["steps"], read) == (TERMS.max_steps, [])
     carried_out(experiment(jobs=[job]), terms=Terms(**{**vars(TERMS), "trials": 9}))
+
+
+def test_a_measurement_that_cannot_be_made_does_not_hold_up_the_others(carried_out, tmp_path):
+    def impossible(data, terms, telling):
+        raise SettingsError("no such rank")
+
+    jobs = [Job("first-planted", "planted", impossible), Job("second-planted", "planted", lambda *given: {"count": 1})]
+    said = []
+    with pytest.raises(NotTrainedError, match="^no such rank; 1 loop or job could not be carried out") as caught:
+        carried_out(experiment(UNIFORM, jobs=jobs), say=said.append)
+    assert caught.value.exit_code == SettingsError.exit_code
+    assert "not measured: first-planted: no such rank" in said
+    assert files(Records(tmp_path / "out")).keys() == {UNIFORM.name, "second-planted"}
+
+
+def test_a_measurement_or_trial_of_other_data_is_refused_too(carried_out, interactions):
+    split = make_split(interactions, UNIFORM.settings(TERMS, "planted"), find_protocol("strict"))
+    described = describe_data(split, "planted")
+    job = Job("measured-planted", "planted", lambda *given: {"data": described})
+    records, _ = carried_out(experiment(jobs=[job]))
+    carried_out(experiment(UNIFORM, jobs=[job]))  # the same data
+    of_others = {**records.find(job.name), "data": {**described, "fingerprint": "0123456789"}}
+    records.write(job.name, of_others)
+    with pytest.raises(SettingsError, match=r"measured-planted\.json was made of other data than planted is now: .*0123"):
+        carried_out(experiment(DNS, jobs=[job]))
+    assert not records.has(DNS.name)
+    # Some measure a world of their own as well, whatever the data.
+    records.write(job.name, {**of_others, "data": {**of_others["data"], "source": "planted-elsewhere"}})
+    carried_out(experiment(DNS, jobs=[job]))
+    assert records.has(DNS.name)
 
 
 @pytest.mark.parametrize(

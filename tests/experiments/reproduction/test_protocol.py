@@ -11,9 +11,8 @@ from toy import given_split, random_pairs
 from pspns.data.split import Pairs
 from pspns.evaluation.protocol import PROTOCOLS, STRICT
 from pspns.experiments import cells
-from pspns.experiments.carrying_out import carry_out
+from pspns.experiments.carrying_out import NotTrainedError, carry_out
 from pspns.experiments.cells import Cell, Terms
-from pspns.experiments.loops import BegunOtherwiseError
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import find_experiment, protocol
 from pspns.experiments.reproduction._masks import MASKS, NOT_SPARED, RANDOM, SPARED, TRAIN, TRAIN_VALID, make_masks
@@ -315,7 +314,7 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_record(data, record, leaks
     with pytest.raises(KeyboardInterrupt):
         carry_out({"toy": [experiment]}, records, TERMS, lambda name: data, unfinished=place, watch=stop_at_13)
     assert not list(records.folder.glob("*"))
-    with pytest.raises(BegunOtherwiseError, match=f"remove {place / stopped}.job"):
+    with pytest.raises(NotTrainedError, match=f"remove {place / stopped}.job"):
         carry_out({"toy": [experiment]}, records, TERMS, lambda name: given_split(70, 60, 901), unfinished=place)
     steps = []
     carry_out(
