@@ -172,7 +172,7 @@ def _gains_plot(records: Records, places: Sequence[Place]) -> Iterator[Plot]:
                 "bootstrap intervals over users), and what RNS itself gains under the mask of `published`, without a "
                 "constructed pair"
             ),
-            x="",
+            x="data set, model",
             y="above RNS, %",
             series=tuple(_gains_series(label, found) for label, found in points.items()),
             ticks=tuple(place.short_title for place in places),
@@ -183,7 +183,8 @@ def _gains_plot(records: Records, places: Sequence[Place]) -> Iterator[Plot]:
 
 def _gains_series(label: str, points: Sequence[tuple[int, float, float, float]]) -> Series:
     xs, ys, lows, highs = zip(*points, strict=True)
-    return Series(label, tuple(map(float, xs)), ys, lows, highs)
+    bars = (lows, highs) if lows != highs else ()
+    return Series(label, tuple(map(float, xs)), ys, *bars)
 
 
 def _gain_by_mask(records: Records, place: Place) -> float | None:

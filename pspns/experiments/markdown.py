@@ -52,8 +52,7 @@ def plots_lines(plots: Iterable[Plot]) -> Iterator[str]:
     """What the report draws, in words."""
     for plot in plots:
         names = ", ".join(one.label for one in plot.series)
-        axes = f"{plot.y} by {plot.x}" if plot.x else plot.y  # places of a kind, named by themselves, have no title
-        yield from (wrapped(f"Plot `{plot.name}` of the report: {plot.caption}; {axes} ({names})."), "")
+        yield from (wrapped(f"Plot `{plot.name}` of the report: {plot.caption}; {plot.y} by {plot.x} ({names})."), "")
 
 
 def row_line(cells: Iterable[str]) -> str:

@@ -120,7 +120,8 @@ def test_the_gains_are_drawn_with_what_the_mask_alone_does(records):
     assert found["`published`"] == pytest.approx({0: 100, 1: 100})
     assert found["RNS, ranked under the mask of `published`"] == pytest.approx({1: 75})
     assert found["`strict`"] == pytest.approx({0: -80, 1: 0})
-    (strict,) = [one for one in plot.series if one.label == "`strict`"]
+    strict = next(one for one in plot.series if one.label == "`strict`")
+    assert all(one.lows == () == one.highs for one in plot.series if one is not strict)
     assert strict.lows[0] < -80 < strict.highs[0] < 0  # of 200 users, 80 are worse off
     assert (strict.lows[1], strict.highs[1]) == (0, 0)
 
