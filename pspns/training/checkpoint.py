@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 from reprlib import Repr
 from typing import Any
@@ -22,6 +20,7 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from pspns.errors import PspnsError, SettingsError
+from pspns.lock_file import HeldError, held
 
 FORMAT = 1
 CHANGES_LISTED = 5
@@ -54,23 +53,24 @@ class Checkpoints:
         # As it will be read: a tuple comes back as a list, and that is no change of settings.
         self._identity: dict[str, Any] = json.loads(json.dumps(identity))
         self._damaged: set[int] = set()  # steps whose file `latest` had to pass over
-        self._lock = folder / "lock"
         self._unfinished = folder / ".unfinished"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keeps other processes out while the block runs; the lock dies with this process, however that ends."""
         advice = "make it a folder that can be written to, or choose another --out"
-        with _disk_errors(f"{self._folder}: cannot be used for checkpoints", advice):
-            file = self._take_lock()
-        try:
+        with ExitStack() as until_the_end:
+            with _disk_errors(f"{self._folder}: cannot be used for checkpoints", advice):
+                try:
+                    until_the_end.callback(self._remove_folder_if_empty)
+                    until_the_end.enter_context(held(self._folder / "lock"))
+                except HeldError as error:
+                    raise PspnsError(
+                        f"{self._folder}: another run ({error}) writes its checkpoints there; "
+                        "wait for its end, or choose another --out"
+                    ) from None
             self._remove_unfinished()
             yield
-        finally:
-            with suppress(OSError):  # Windows removes no file that is open
-                self._lock.unlink()
-            self._remove_folder_if_empty()
-            file.close()
 
     def write(self, step: int, tensors: dict[str, Tensor], notes: dict[str, Any]) -> None:
         """Put a checkpoint in place, then remove those no longer needed.
@@ -152,28 +152,6 @@ class Checkpoints:
         with suppress(OSError):
             self._folder.rmdir()
 
-    def _take_lock(self) -> FileIO:
-        """The lock file, open; in it stands who holds it."""
-        while True:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            file = self._lock.open("ab+", buffering=0)  # not "w", which would empty it before it is ours
-            if not _flock(file):
-                file.seek(0)
-                with file:
-                    holder = file.read().decode() or "unknown process"
-                raise PspnsError(
-                    f"{self._folder}: another run ({holder}) writes its checkpoints there; "
-                    "wait for its end, or choose another --out"
-                )
-            # Whoever had the lock may have removed the file after it was opened here: then it locks nothing.
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), self._lock.stat()):
-                    with suppress(OSError):  # a full disk does not make the lock worse
-                        file.truncate(0)
-                        file.write(f"process {os.getpid()} on {platform.node()}".encode())
-                    return file
-            file.close()
-
     def _check_identity(self, path: Path, then: dict[str, Any]) -> None:
         changes = list(_changes(then, self._identity))
         if changes:
@@ -250,21 +228,6 @@ def _changes(then: dict[str, Any], now: dict[str, Any], section: str = "") -> It
 
 def _words(value: Any) -> str:
     return "unset" if value is None else SHORT.repr(value)
-
-
-def _flock(file: FileIO) -> bool:
-    """Whether the file is ours alone; where the system or the file system has no such locks, it always is."""
-    if sys.platform == "win32":
-        return True
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _sync_folder(folder: Path) -> None:

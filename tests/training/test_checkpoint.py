@@ -25,6 +25,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from pspns import lock_file
 from pspns.errors import PspnsError, SettingsError
 from pspns.training import checkpoint
 from pspns.training.checkpoint import Checkpoint, Checkpoints
@@ -618,7 +619,7 @@ class TestLock:
     def test_a_lock_file_removed_while_it_was_opened_locks_nothing(
         self, checkpoints: Checkpoints, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        flock, files = checkpoint._flock, []
+        flock, files = lock_file._flock, []
 
         def remove_the_first(file: Any) -> bool:
             files.append(file)
@@ -626,7 +627,7 @@ class TestLock:
                 (folder / "lock").unlink()
             return flock(file)
 
-        monkeypatch.setattr(checkpoint, "_flock", remove_the_first)
+        monkeypatch.setattr(lock_file, "_flock", remove_the_first)
         with checkpoints.lock():
             assert len(files) == 2
             with pytest.raises(PspnsError, match=f"another run \\(process {os.getpid()} on"):
