@@ -14,8 +14,9 @@ from pspns.data.load import data_folder, find_in_data_folder, load
 from pspns.data.split import GivenSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import PUBLISHED
-from pspns.experiments.carrying_out import NotTrainedError, carry_out, known_names, what_is_due
+from pspns.experiments.carrying_out import NotTrainedError, carry_out
 from pspns.experiments.cells import Terms
+from pspns.experiments.due import known_names, what_is_due
 from pspns.experiments.experiment import Data, Experiment
 from pspns.experiments.headline import headline
 from pspns.experiments.paper_figures import figure_by_figure

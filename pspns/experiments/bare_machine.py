@@ -14,8 +14,9 @@ from pathlib import Path
 from pspns.cli.interruption import Interruption  # which needs nothing of the kind
 from pspns.data.arrays import read_arrays
 from pspns.errors import SettingsError
-from pspns.experiments.carrying_out import carry_out, check_only, tuned_name, what_is_due
+from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell, Terms
+from pspns.experiments.due import check_only, tuned_name, what_is_due
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.loops import loops
 from pspns.experiments.records import Records

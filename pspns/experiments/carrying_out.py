@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
-from pspns.errors import DivergedError, PspnsError, SettingsError, StoppedError, unknown_name
+from pspns.errors import DivergedError, PspnsError, SettingsError, StoppedError
 from pspns.experiments.cells import Cell, Terms
+from pspns.experiments.due import Due, check_only, needed, what_is_due
 from pspns.experiments.experiment import Data, Experiment, Job
 from pspns.experiments.loops import BegunOtherwiseError, forget_what_was_finished, loops, trained
 from pspns.experiments.records import Records, UnwritableError, describe_cell
-from pspns.experiments.same_settings import check_same, check_same_data
+from pspns.experiments.same_settings import check_same_data
+from pspns.experiments.sharing import Sharing
 from pspns.experiments.telling import Telling
-from pspns.experiments.trials import Trials, hold, tried, tuned_cell
+from pspns.experiments.trials import Trials, hold, in_company, tried
 from pspns.memory import MemoryBudgetError
 from pspns.run import Say, choose_device
 from pspns.training.loop import Watch
+
+PAUSE = 2.0
+"""Seconds between two looks at whether other processes are done."""
+NAMES_TOLD = 3
 
 
 class NotTrainedError(PspnsError):
@@ -25,22 +33,6 @@ class NotTrainedError(PspnsError):
 
 Load = Callable[[str], Data]
 """A data set by its name."""
-
-
-@dataclass(frozen=True)
-class Due:
-    """What has no record yet, of one data set."""
-
-    trials: list[Trials]
-    cells: list[Cell]
-    after_trials: list[Cell]
-    """Will be trained with what their trials choose."""
-    jobs: list[Job]
-    n_records: int
-    """Those that are there, too."""
-
-    def __len__(self) -> int:
-        return len(self.trials) + len(self.cells) + len(self.after_trials) + len(self.jobs)
 
 
 def carry_out(
@@ -60,28 +52,28 @@ def carry_out(
     What cannot be trained does not hold up the others, and is an error in the end. With `keep` a record counts whatever
     settings it was made with. `only`: names of records; empty: all. What a
     training that is stopped has come to is kept in the folder `unfinished`, if there is to be one, and the same call
-    goes on from there.
+    goes on from there. Several processes that have this folder in common share the work, and each ends when all of it
+    is done.
     """
     choose_device(terms.device)  # better to hear of one that is not there before the data are read
     check_only(wanted, records, only)
     telling = Telling(watch, say, unfinished)
-    failed: list[PspnsError] = []
-    for name, experiments in wanted.items():
-        due = what_is_due(name, experiments, records, terms, keep=keep, only=only)
-        say(f"{name}: {due.n_records} records, {len(due)} of them to be made")
-        if not due:
-            continue
-        data = load(name)
-        if not keep:
-            check_same_data(name, data, *_done(name, experiments, records), records, terms)
-        failed += _train(due.cells, data, records, terms, telling)
-        if due.trials:  # after the cells, whose beginnings are trials
-            hold(due.trials, data, records, terms, telling)
-            chosen = what_is_due(name, experiments, records, terms, keep=keep, only=only).cells
-            failed += _train([cell for cell in chosen if cell not in due.cells], data, records, terms, telling)
-        failed += _measure(due.jobs, data, records, terms, telling)
+    works = [
+        Work(name, experiments, records, terms, load, telling, keep=keep, only=only)
+        for name, experiments in wanted.items()
+    ]
+    left, is_waiting = works, False
+    while left:
+        n_took_some = sum(work.take() for work in left)
+        left = [work for work in left if work.due()]
+        if left and not n_took_some:
+            if not is_waiting:
+                say(f"waiting for other processes, which are at {_in_short(left[0].due())}")
+            time.sleep(PAUSE)
+        is_waiting = not n_took_some
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")} | tried(records))
+    failed = [error for work in works for error in work.errors]
     if failed:
         how_many = "1 loop or job" if len(failed) == 1 else f"{len(failed)} loops and jobs"
         told = NotTrainedError(f"{failed[0]}; {how_many} could not be carried out, and all others have records")
@@ -89,149 +81,123 @@ def carry_out(
         raise told from failed[0]
 
 
-def _train(cells: Sequence[Cell], data: Data, records: Records, terms: Terms, telling: Telling) -> list[PspnsError]:
-    """Write the records; what went wrong with those that have none comes back."""
-    failed: list[PspnsError] = []
-    waiting, done = loops(cells, terms), 0
-    while waiting:
-        loop = [cell for cell in waiting.pop(0) if not records.has(cell.name)]  # others may have made some meanwhile
-        if not loop:
-            continue
+def _in_short(due: Due) -> str:
+    names = [cell.name for cell in due.cells] + [unit.name for unit in due.trials] + [job.name for job in due.jobs]
+    more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+    return f"{', '.join(names[:NAMES_TOLD])}{more}"
+
+
+@dataclass
+class Work:
+    """What is to be done with one data set, taken loop by loop and job by job: all that no other process is at."""
+
+    name: str
+    experiments: Sequence[Experiment]
+    records: Records
+    terms: Terms
+    load: Load
+    telling: Telling
+    keep: bool
+    only: Collection[str]
+    errors: list[PspnsError] = field(default_factory=list)
+    """Of what could not be carried out."""
+    _failed: set[str] = field(default_factory=set)
+    _took_some: bool = False
+    _is_told: bool = False
+
+    def due(self) -> Due:
+        """What has no record yet and may still come to one."""
+        due = what_is_due(self.name, self.experiments, self.records, self.terms, keep=self.keep, only=self.only)
+        return due.but(self._failed)
+
+    def take(self) -> bool:
+        """Whether there was anything to take."""
+        due = self.due()
+        if not self._is_told:
+            self.telling.say(f"{self.name}: {due.n_records} records, {len(due)} of them to be made")
+            self._is_told = True
+        self._took_some = False
+        data = cache(self._load)  # not before something is taken, and no longer than this
+        self._train(due.cells, data)
+        if due.trials or due.after_trials:  # after the cells, whose beginnings are trials
+            self._try(due.trials, data)
+            self._train([cell for cell in self.due().cells if cell not in due.cells], data)
+        self._measure(due.jobs, data)
+        return self._took_some
+
+    def _load(self) -> Data:
+        self._took_some = True
+        data = self.load(self.name)
+        if not self.keep:
+            units, cells, jobs = needed(self.name, self.experiments)
+            others = [
+                name for name in (*(unit.name for unit in units), *(job.name for job in jobs)) if self.records.has(name)
+            ]
+            done = [cell for cell in cells if self.records.has(cell.name)]
+            check_same_data(self.name, data, done, others, self.records, self.terms)
+        return data
+
+    def _train(self, cells: Sequence[Cell], data: Callable[[], Data]) -> None:
+        waiting, done = loops(cells, self.terms), 0
+        while waiting:
+            loop = waiting.pop(0)
+            with Sharing(self.telling.unfinished).taken([cell.name for cell in loop], alone=loop[0].alone) as ours:
+                # Others may have made some meanwhile.
+                loop = [cell for cell in loop if cell.name in ours and not self.records.has(cell.name)]
+                if not loop:
+                    continue
+                of_all = f"training {done + 1} to {done + len(loop)} of {len(cells)}"
+                halves = self._train_together(loop, data(), of_all)
+            waiting[:0] = halves
+            done += 0 if halves else len(loop)
+
+    def _train_together(self, loop: Sequence[Cell], data: Data, of_all: str) -> list[list[Cell]]:
+        """Write the records; if that cannot be, perhaps it can with these parts of the loop."""
         names = [cell.name for cell in loop]
-        telling.say(f"training {done + 1} to {done + len(loop)} of {len(cells)}: {', '.join(names)}")
+        self.telling.say(f"{of_all}: {', '.join(names)}")
         try:
-            with trained(loop, data, terms, telling) as runs:
+            with trained(loop, data, self.terms, self.telling) as runs:
                 for cell, run in zip(loop, runs, strict=True):
-                    records.write(cell.name, describe_cell(run, cell, names))
-            done += len(loop)
+                    self.records.write(cell.name, describe_cell(run, cell, names))
         except (StoppedError, UnwritableError):  # which the others would meet, too
             raise
         except PspnsError as error:
             of_one = isinstance(error, DivergedError | MemoryBudgetError | SettingsError)
             if len(loop) > 1 and of_one and not isinstance(error, BegunOtherwiseError):
-                telling.say(f"{error}; half of them at a time, then")
-                waiting[:0] = [loop[: len(loop) // 2], loop[len(loop) // 2 :]]
-            else:
-                telling.say(f"not trained: {', '.join(names)}: {error}")
-                failed.append(error)
-    return failed
+                self.telling.say(f"{error}; half of them at a time, then")
+                return [list(loop[: len(loop) // 2]), list(loop[len(loop) // 2 :])]
+            self._fail("trained", names, error)
+        return []
 
+    def _try(self, units: Sequence[Trials], data: Callable[[], Data]) -> None:
+        """Hold the trials of whatever has its record, or cannot have one."""
+        waiting_for = {cell.name for cell in self.due().cells}
+        for group in in_company(units, self.terms):
+            if not waiting_for.isdisjoint(unit.of.name for unit in group):
+                continue  # with another process
+            names = [unit.name for unit in group]
+            with Sharing(self.telling.unfinished).taken(names) as ours:
+                left = [unit for unit in group if not unit.is_done(self.records, self.terms, keep=self.keep)]
+                if ours == names and left:
+                    hold(left, data(), self.records, self.terms, self.telling)
 
-def _measure(jobs: Sequence[Job], data: Data, records: Records, terms: Terms, telling: Telling) -> list[PspnsError]:
-    """Write the records of jobs; what went wrong with those that have none comes back."""
-    failed: list[PspnsError] = []
-    for job in jobs:
-        telling.say(f"{job.data}, {job.name}")
-        try:
-            with telling.place(f"{job.name}.job") as place:
-                found = job.measure(data, terms, replace(telling, unfinished=place))
-                records.write(job.name, {**found, "terms": terms.of_job()})
-        except (StoppedError, UnwritableError):
-            raise
-        except PspnsError as error:
-            telling.say(f"not measured: {job.name}: {error}")
-            failed.append(error)
-    return failed
+    def _measure(self, jobs: Sequence[Job], data: Callable[[], Data]) -> None:
+        for job in jobs:
+            with Sharing(self.telling.unfinished).taken([job.name], alone=job.alone) as ours:
+                if not ours or self.records.has(job.name):
+                    continue
+                found_data = data()
+                self.telling.say(f"{job.data}, {job.name}")
+                try:
+                    with self.telling.place(f"{job.name}.job") as place:
+                        found = job.measure(found_data, self.terms, replace(self.telling, unfinished=place))
+                        self.records.write(job.name, {**found, "terms": self.terms.of_job()})
+                except (StoppedError, UnwritableError):
+                    raise
+                except PspnsError as error:
+                    self._fail("measured", [job.name], error)
 
-
-def what_is_due(
-    data: str,
-    experiments: Sequence[Experiment],
-    records: Records,
-    terms: Terms,
-    *,
-    keep: bool = False,
-    only: Collection[str] = (),
-) -> Due:
-    """What has no record yet. A record made with other settings is nobody's to mix with, and so an error."""
-
-    def asked(*names: str) -> bool:
-        return not only or any(name in only for name in names)
-
-    units, cells, jobs = _needed(data, experiments)
-    asked_cells = [cell for cell in cells if asked(cell.name)]
-    asked_units, after_trials = [], []
-    for unit in units:
-        tuned = tuned_cell(records, unit.of)
-        if asked(unit.name, tuned_name(unit.of)):
-            asked_units.append(unit)
-        if tuned and asked(tuned.name, tuned_name(unit.of)):
-            asked_cells.append(tuned)
-        elif asked(tuned_name(unit.of)) and not unit.is_done(records, terms, keep=keep):
-            after_trials.append(unit.of)
-    asked_cells = list(dict.fromkeys(asked_cells))
-    _check_names(asked_cells)
-    asked_jobs = [job for job in jobs if asked(job.name)]
-    return Due(
-        trials=[unit for unit in asked_units if not unit.is_done(records, terms, keep=keep)],
-        cells=[cell for cell in asked_cells if not _is_done(cell, records, terms, keep=keep)],
-        after_trials=after_trials,
-        jobs=[job for job in asked_jobs if not _is_measured(job, records, terms, keep=keep)],
-        n_records=len(asked_units) + len(asked_cells) + len(after_trials) + len(asked_jobs),
-    )
-
-
-def tuned_name(cell: Cell) -> str:
-    """What a cell is called whose settings are still to be chosen."""
-    return f"tuned-{cell.name}"
-
-
-def check_only(wanted: Mapping[str, Sequence[Experiment]], records: Records, only: Collection[str]) -> None:
-    """Names that nothing has are mistakes."""
-    known = known_names(wanted, records) if only else set()
-    for name in only:
-        if name not in known:
-            raise unknown_name("cell or job", name, known)
-
-
-def known_names(wanted: Mapping[str, Sequence[Experiment]], records: Records) -> set[str]:
-    """Of all records that these experiments may have, and of cells whose settings are still to be chosen."""
-    known: set[str] = set()
-    for data, experiments in wanted.items():
-        units, cells, jobs = _needed(data, experiments)
-        known |= {job.name for job in jobs} | {cell.name for cell in cells}
-        for unit in units:
-            tuned = tuned_cell(records, unit.of)
-            known |= {unit.name, tuned_name(unit.of), *([tuned.name] if tuned else [])}
-    return known
-
-
-def _needed(data: str, experiments: Sequence[Experiment]) -> tuple[list[Trials], list[Cell], list[Job]]:
-    """What these experiments show, each once."""
-    return (
-        list(dict.fromkeys(Trials(cell) for one in experiments for cell in one.tuned(data))),
-        list(dict.fromkeys(cell for one in experiments for cell in one.cells(data))),
-        list({job.name: job for one in experiments for job in one.jobs(data)}.values()),
-    )
-
-
-def _done(data: str, experiments: Sequence[Experiment], records: Records) -> tuple[list[Cell], list[str]]:
-    """Cells with a record, and the names of records of trials and jobs."""
-    units, cells, jobs = _needed(data, experiments)
-    others = [one.name for one in (*units, *jobs) if records.has(one.name)]
-    return [cell for cell in cells if records.has(cell.name)], others
-
-
-def _is_done(cell: Cell, records: Records, terms: Terms, *, keep: bool) -> bool:
-    record = records.find(cell.name)
-    if record and not keep:
-        check_same(records.folder / f"{cell.name}.json", cell.settings(terms, cell.data), record["settings"])
-    return record is not None
-
-
-def _is_measured(job: Job, records: Records, terms: Terms, *, keep: bool) -> bool:
-    record = records.find(job.name)
-    if record and not keep and record["terms"] != terms.of_job():
-        raise SettingsError(
-            f"{records.folder / job.name}.json was made on the terms {record['terms']}, and now {terms.of_job()} are "
-            "asked for; ask for the same, say --keep to take it as it is, or give another --out"
-        )
-    return record is not None
-
-
-def _check_names(cells: Iterable[Cell]) -> None:
-    """Two cells of one name would be one record, the second in place of the first."""
-    by_name: dict[str, Cell] = {}
-    for cell in cells:
-        if by_name.setdefault(cell.name, cell) != cell:
-            raise ValueError(f"{cell} and {by_name[cell.name]} have the same name, {cell.name}")
+    def _fail(self, what: str, names: Sequence[str], error: PspnsError) -> None:
+        self.telling.say(f"not {what}: {', '.join(names)}: {error}")
+        self.errors.append(error)
+        self._failed |= set(names)

@@ -56,7 +56,8 @@ class Cell:
     changes: tuple[tuple[str, Any], ...] = ()
     """Settings away from the method's own, such as ("positives.rank", 30)."""
     alone: bool = False
-    """Trained in a loop of its own, so that the seconds are its own, too."""
+    """Trained in a loop of its own while no other process that shares the work is at anything, so that the seconds are
+    its own, too."""
 
     @property
     def name(self) -> str:

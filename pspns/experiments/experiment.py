@@ -24,6 +24,8 @@ class Job:
     data: str
     measure: Callable[[Data, Terms, Telling], dict[str, Any]]
     """Where it keeps what is not finished is its own folder, which goes once the record is written."""
+    alone: bool = False
+    """Measures seconds, and so is taken only while no other process that shares the work is at anything."""
 
 
 @dataclass(frozen=True)

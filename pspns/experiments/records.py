@@ -82,6 +82,10 @@ class Records:
             ) from error
         self._read[name] = record
 
+    def forget(self, name: str) -> None:
+        """It is read again when it is asked for."""
+        self._read.pop(name, None)
+
     def since(self) -> Records:
         """The same records with nothing missed yet."""
         return Records(self.folder, [], self._read)

@@ -77,6 +77,8 @@ class Trials:
             return False
         if not keep:
             self._check(record, records.folder / f"{self.name}.json", terms)
+        if "chosen" not in record:
+            records.forget(self.name)  # whoever is at it writes it again
         return "chosen" in record
 
     def _check(self, record: Record, path: Path, terms: Terms) -> None:
@@ -144,6 +146,22 @@ def draws(space: Space, at_once: int) -> Iterator[dict[str, Any]]:
             columns[key] = [_at(space[key], place) for place in places.tolist()]
         for number in range(at_once):
             yield {key: column[number] for key, column in columns.items()}
+
+
+def in_company(units: Sequence[Trials], terms: Terms) -> list[list[Trials]]:
+    """Those whose trials share loops together, as one process must write all of their records."""
+    owners = {cell.name: unit for unit in units for cell in unit.cells(terms)}
+    cells = [cell for unit in units for cell in unit.cells(terms)]
+    groups: list[set[Trials]] = []
+    for loop in loops(cells, trial_terms(terms)):
+        company = {owners[cell.name] for cell in loop}
+        groups = [
+            company.union(*(one for one in groups if one & company)),
+            *(one for one in groups if not one & company),
+        ]
+    return sorted(
+        ([unit for unit in units if unit in group] for group in groups), key=lambda group: units.index(group[0])
+    )
 
 
 def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, telling: Telling) -> None:

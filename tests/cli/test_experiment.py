@@ -188,7 +188,10 @@ class TestRunning:
         monkeypatch.setattr(loops_module, "run_together", diverging)
         done = command(*tiny(small, tmp_path))
         assert done.code == DivergedError.exit_code
-        assert "numbers that are not finite; 1 loop or job could not be carried out, and all others have records" in done.err
+        assert (
+            "numbers that are not finite; 1 loop or job could not be carried out, and all others have records"
+            in done.err
+        )
         assert "lightgcn-small-uniform-strict" in (tmp_path / "reproduction.html").read_text()
 
     def test_stopped_and_gone_on_with(

@@ -137,7 +137,7 @@ def test_a_measurement_that_cannot_be_made_does_not_hold_up_the_others(carried_o
 
     jobs = [Job("first-planted", "planted", impossible), Job("second-planted", "planted", lambda *given: {"count": 1})]
     said = []
-    with pytest.raises(NotTrainedError, match="^no such rank; 1 loop or job could not be carried out") as caught:
+    with pytest.raises(NotTrainedError, match=r"^no such rank; 1 loop or job could not be carried out") as caught:
         carried_out(experiment(UNIFORM, jobs=jobs), say=said.append)
     assert caught.value.exit_code == SettingsError.exit_code
     assert "not measured: first-planted: no such rank" in said
@@ -152,7 +152,9 @@ def test_a_measurement_or_trial_of_other_data_is_refused_too(carried_out, intera
     carried_out(experiment(UNIFORM, jobs=[job]))  # the same data
     of_others = {**records.find(job.name), "data": {**described, "fingerprint": "0123456789"}}
     records.write(job.name, of_others)
-    with pytest.raises(SettingsError, match=r"measured-planted\.json was made of other data than planted is now: .*0123"):
+    with pytest.raises(
+        SettingsError, match=r"measured-planted\.json was made of other data than planted is now: .*0123"
+    ):
         carried_out(experiment(DNS, jobs=[job]))
     assert not records.has(DNS.name)
     # Some measure a world of their own as well, whatever the data.

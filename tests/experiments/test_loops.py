@@ -142,7 +142,9 @@ def test_a_loop_that_memory_does_not_hold_is_trained_in_halves(
         name: record["test"] for name, record in untouched.items()
     }
     monkeypatch.setattr(loop_module, "run_together", lambda *members, **how: with_little_memory(data, CELLS))
-    with pytest.raises(NotTrainedError, match=r"^training needs 9 GiB; 3 loops and jobs could not be carried out") as caught:
+    with pytest.raises(
+        NotTrainedError, match=r"^training needs 9 GiB; 3 loops and jobs could not be carried out"
+    ) as caught:
         carry(tmp_path / "other", data)
     assert caught.value.exit_code == MemoryBudgetError.exit_code
 

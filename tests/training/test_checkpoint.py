@@ -621,11 +621,11 @@ class TestLock:
     ) -> None:
         flock, files = lock_file._flock, []
 
-        def remove_the_first(file: Any) -> bool:
+        def remove_the_first(file: Any, **how: bool) -> bool:
             files.append(file)
             if len(files) == 1:
                 (folder / "lock").unlink()
-            return flock(file)
+            return flock(file, **how)
 
         monkeypatch.setattr(lock_file, "_flock", remove_the_first)
         with checkpoints.lock():

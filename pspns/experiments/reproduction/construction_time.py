@@ -106,7 +106,7 @@ def _wait_for(device: torch.device) -> None:
 
 def jobs(data: str) -> Iterable[Job]:
     name = f"construction-time-{data}"
-    yield Job(name, data, partial(measure, name, data))
+    yield Job(name, data, partial(measure, name, data), alone=True)
 
 
 @dataclass(frozen=True)
