@@ -90,12 +90,18 @@ class Normalised:
         self.device = self._user_scale.device
 
     @classmethod
-    def of(cls, matrix: sparse.csr_array, device: torch.device | str) -> Normalised:
+    def of(
+        cls,
+        matrix: sparse.csr_array,
+        device: torch.device | str,
+        scales: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    ) -> Normalised:
+        """`scales`: of users and items, in place of the reciprocal roots of their degrees."""
         bounds = shard_bounds(matrix.indptr)
         # A slice copies, and most matrices are one shard.
         rows = [matrix] if len(bounds) == 1 else [matrix[first:last] for first, last in bounds]
         shards = [Shard.of(part, first, device) for part, (first, _) in zip(rows, bounds, strict=True)]
-        return cls(shards, *degree_scales(matrix), device)
+        return cls(shards, *(scales or degree_scales(matrix)), device)
 
     def times(self, x: Tensor) -> Tensor:
         """A x: `[items, n]` → `[users, n]`."""

@@ -16,11 +16,20 @@ def figures(values):
 
 
 def make_record(
-    test, *, valid=None, masked=None, inactive=None, hits=None, baselines=None, fingerprint="same", limit=100
+    test,
+    *,
+    valid=None,
+    masked=None,
+    inactive=None,
+    hits=None,
+    baselines=None,
+    fingerprint="same",
+    limit=100,
+    steps=None,
 ):
     """`test`, `valid` and `masked` (the test under mask train), the latter two the same if unset, as `figures` takes
     them; `inactive`: metric → value of a tenth of 1,000 users; `hits`: those of each user, of one held-out item and
-    three seeds."""
+    three seeds; `steps`: to be trained, whatever validation says."""
     record = {
         "valid": figures(test if valid is None else valid),
         "test": figures(test),
@@ -28,7 +37,7 @@ def make_record(
         "baselines": {},
         "groups": {},
         "evaluated": {"test": {"users": 1000}},
-        "settings": {"training": {"steps": None, "max_steps": limit}, "evaluation": {"inactive": 100}},
+        "settings": {"training": {"steps": steps, "max_steps": limit}, "evaluation": {"inactive": 100}},
         "steps": [50, 50, 50],
         "data": {"fingerprint": fingerprint, "users": 1000, "items": 500},
         "machine": {"device": "cpu"},

@@ -23,7 +23,7 @@ _KNOWN = {
         "Pinterest (part)", "pinterest", "the first 37,501 of the paper's 55,187 users, repeated pins counted once"
     ),
     "yelp2018-part": KnownData(
-        "Yelp2018 (stand-in)", "yelp", "13,438 users of another edition of Yelp, in place of the paper's 29,601"
+        "Yelp2018 (stand-in)", "yelp", "13,438 users of another edition of Yelp, in place of the paper's 29,061"
     ),
 }
 

@@ -15,11 +15,13 @@ from pspns.experiments.paper_figures import Figure, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
 from pspns.experiments.reproduction import mf, overall
 from pspns.experiments.reproduction import protocol as protocol_experiment
-from pspns.experiments.reproduction._beside import FAR, against, differences
+from pspns.experiments.reproduction._beside import FAR, against, differences, words
+from pspns.experiments.reproduction._claim_checks import more_than_the_svd
 from pspns.experiments.reproduction._comparisons import are_tuned, cell_of, is_given_up, run_on, see_alike
 from pspns.experiments.reproduction._masks import SPARED, TRAIN
 from pspns.experiments.reproduction._protocol_section import mask_share
 from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
+from pspns.experiments.trials import MOST_STEPS, count_trials
 
 RNS, PSP_NS = "uniform", "psp-ns"
 INSTEAD = ("recommended", "ease")
@@ -46,10 +48,14 @@ class Place:
     """(method, protocol) → record."""
     tested: Mapping[str, Difference]
     """Method → its difference from RNS in Recall@20 under `strict`."""
-    is_tuned: bool = False
-    """Whether RNS, PSP-NS and recommended had trials under `strict`."""
+    n_trials: int = 0
+    """Of RNS, PSP-NS and recommended under `strict`; none unless all of them had some."""
     given_up: tuple[str, ...] = ()
     """Methods whose defaults came to more on validation in the end than what their trials chose."""
+
+    @property
+    def is_tuned(self) -> bool:
+        return self.n_trials > 0
 
     @property
     def title(self) -> str:
@@ -90,6 +96,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             comes_back_words(figures, data_names),
             against_rns(places, PSP_NS),
             *(against_rns(places, method, INSTEAD_WORDS[method]) for method in INSTEAD),
+            *svd_words(asked, data_names),
             *settings_words(places),
             *limit_words(places),
         ),
@@ -114,9 +121,11 @@ def place_at(records: Records, data: str, model: str) -> Place:
     if as_it_is and (ease := as_it_is.of_baseline("ease")):
         seen["ease", "strict"] = ease
     strict = {method: one for (method, protocol), one in seen.items() if protocol == "strict"}
-    is_tuned = are_tuned(records, cells["strict"])
-    given_up = [cell.method for cell in cells["strict"] if is_tuned and is_given_up(records, cell)]
-    return Place(data, model, seen, differences(strict, RNS), is_tuned, tuple(given_up))
+    n_trials = (
+        max(count_trials(records, cell) for cell in cells["strict"]) if are_tuned(records, cells["strict"]) else 0
+    )
+    given_up = [cell.method for cell in cells["strict"] if n_trials and is_given_up(records, cell)]
+    return Place(data, model, seen, differences(strict, RNS), n_trials, tuple(given_up))
 
 
 def _places_table(places: Sequence[Place]) -> Table:
@@ -261,7 +270,7 @@ def gain_words(places: Sequence[Place]) -> str:
         return "How far PSP-NS is above RNS under the two rules has no record yet."
     printed = [gain for gain, _, _ in told if gain is not None]
     in_print = f"{ranged(printed)} % in print, " if printed else ""
-    how_many = f"{len(told)} data sets and models" if len(told) > 1 else "one data set and model"
+    how_many = f"{len(told)} pairs of data set and model" if len(told) > 1 else "one data set and model"
     of_published, of_strict = [masked for _, masked, _ in told], [strict for _, _, strict in told]
     return (
         f"What PSP-NS adds to the Recall@20 of RNS: {in_print}{ranged(of_published)} % under `published`, and "
@@ -297,12 +306,30 @@ def mask_words(records: Records, data_names: Iterable[str]) -> str:
         return "What the mask of `published` does to a model that never saw a constructed pair has no record yet."
     told = "RNS never saw a constructed pair. "
     if shares:
-        told += f"Ranked under the mask of `published`, it has this much of PSP-NS's gain there: {listed(shares)}. "
+        told += (
+            "Ranked under the mask of `published`, it has this much of the gain that PSP-NS at its defaults has there: "
+            f"{listed(shares)}. "
+        )
         if min(of_gain) > 0.5:
             told += "So most of that gain is the mask's, not the pairs'. "
     if without_gain:
         told += f"On {listed(without_gain)} PSP-NS gains nothing under `published`, so there is nothing to share out. "
     return told.rstrip()
+
+
+def svd_words(records: Records, data_names: Sequence[str]) -> Iterator[str]:
+    """Whether PSP-NS ranks better than the SVD that it takes its proposals from does by itself."""
+    told = []
+    for protocol in ("published", "strict"):
+        found = [one for one in more_than_the_svd(records, data_names, protocol).outcomes if words(METRIC) in one.what]
+        if found:
+            n_below = sum(not one.holds for one in found)
+            told.append(f"in {n_below} of {len(found)} under `{protocol}`")
+    if told:
+        yield (
+            "The SVD, which PSP-NS takes its proposals from, ranks better by itself than PSP-NS does "
+            f"{listed(told)}, at the rank that validation chose and under the same mask."
+        )
 
 
 def settings_words(places: Sequence[Place]) -> Iterator[str]:
@@ -312,7 +339,11 @@ def settings_words(places: Sequence[Place]) -> Iterator[str]:
     others = [place.title for place in seen if not place.is_tuned]
     told = []
     if tuned:
-        told.append(f"on {listed(tuned)} RNS, PSP-NS and recommended had as many trials each, judged on validation")
+        n_trials = ranged_counts([place.n_trials for place in seen if place.is_tuned])
+        told.append(
+            f"on {listed(tuned)} RNS, PSP-NS and recommended had as many trials each, judged on validation: {n_trials} "
+            f"(the defaults and random draws), one seed, at most {MOST_STEPS:,} steps"
+        )
     if others:
         told.append(
             f"on {listed(others)} RNS and PSP-NS have their defaults, and recommended the learning rate and L2 weight "
@@ -323,9 +354,18 @@ def settings_words(places: Sequence[Place]) -> Iterator[str]:
     given_up = [f"{listed(list(map(method_words, one.given_up)))} on {one.title}" for one in seen if one.given_up]
     if given_up:
         yield (
-            "Trials are short and favour what learns fast. Where the defaults were ahead on validation once both were "
-            f"trained to the end, they stand in place of what trials chose: {'; '.join(given_up)}."
+            "Trials are short and favour what learns fast. Where the defaults were ahead on validation once both had "
+            f"trained as long as they may, they stand in place of what trials chose: {'; '.join(given_up)}."
         )
+
+
+def ranged_counts(counts: Sequence[int]) -> str:
+    """
+    >>> ranged_counts([3, 3]), ranged_counts([2, 5])
+    ('3', '2 to 5')
+    """
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def limit_words(places: Sequence[Place]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from pspns.data.interactions import Floats
 from pspns.errors import DataError
@@ -158,14 +159,15 @@ class Seen:
         """Said where a replica reached the limit of steps before its patience was spent, and may have risen still."""
         return "" if self.baseline else limit_note(self.record["settings"]["training"], self.record["steps"])
 
-    def recalls(self) -> Floats | None:
-        """Recall@20 of each user, mean over seeds; None of a record that has no hits of users."""
-        users = self.record.get("users")
-        if not users:
+    def by_user(self, metric: str = "recall@20") -> Floats | None:
+        """Recall@20 or Precision@20 of each user, mean over seeds; None of other metrics, and of a record that has no
+        hits of users."""
+        users, of_users = self.record.get("users"), user_hits.METRICS.get(metric)
+        if not users or of_users is None:
             return None
         found = users["baselines"][self.baseline] if self.baseline else users
         hits = found["hits_other_masks"][self.mask] if self.mask else found["hits"]
-        return user_hits.recalls(users, hits, self.n_seeds)
+        return of_users(users, hits, self.n_seeds)
 
 
 @dataclass(frozen=True)
@@ -189,10 +191,9 @@ def difference(one: Seen, other: Seen) -> Difference | None:
     return Difference(float(by_user.mean()), low, high, luck(by_user), one.name)
 
 
-def paired(one: Seen, other: Seen) -> Floats | None:
-    """Recall@20 of each user, one model minus another; None where a record has no hits of users, or the two are not
-    alike."""
-    first, second = one.recalls(), other.recalls()
+def paired(one: Seen, other: Seen, metric: str = "recall@20") -> Floats | None:
+    """A metric of each user, one model minus another; None where a record has none, or the two are not alike."""
+    first, second = one.by_user(metric), other.by_user(metric)
     return first - second if first is not None and second is not None and are_alike(one, other) else None
 
 
@@ -225,10 +226,20 @@ def why_not_compared(one: Seen | None, other: Seen | None) -> str:
     return "" if one.record.get("users") and other.record.get("users") else "no users"
 
 
-def p_value(one: Seen, other: Seen) -> float | None:
-    """That neither is better in Recall@20: a sign-flip test over users; None where they cannot be paired."""
-    by_user = paired(one, other)
+def p_value(one: Seen, other: Seen, metric: str = "recall@20") -> float | None:
+    """That neither is better: a sign-flip test over users; None where they cannot be paired."""
+    by_user = paired(one, other, metric)
     return None if by_user is None else luck(by_user)
+
+
+def p_value_of_seeds(one: Seen, other: Seen, metric: str) -> float | None:
+    """That neither is better: Welch's test over seeds; None of a single one."""
+    values = [seen.per_seed(metric) for seen in (one, other)]
+    if min(map(len, values)) < 2:
+        return None
+    if all(statistics.stdev(seeds) == 0 for seeds in values):
+        return 1.0 if values[0][0] == values[1][0] else 0.0
+    return float(stats.ttest_ind(*values, equal_var=False).pvalue)
 
 
 def luck(by_user: Floats) -> float:

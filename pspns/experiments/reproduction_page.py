@@ -19,11 +19,13 @@ from pspns.experiments.reproduction import experiment_names, find_experiment
 from pspns.experiments.sections import Section
 
 INTRODUCTION = (
-    "Every table and claim of the PSP-NS paper, run anew. Made by `python -m pspns.experiments.reproduction_page` from "
-    "the records in [{folder}]({folder}); no measured figure was typed, and each leads to the record it was read from. "
-    "What the paper prints is transcribed in one file, and stands beside ours.",
-    "± is the standard deviation over seeds. More on both rules stands in [protocols](protocols.md). The same with "
-    "plots is the page that `pspns experiment all` ends in.",
+    "The tables and claims of the PSP-NS paper, run anew; what has not been run yet is named at the end. Made by "
+    "`python -m pspns.experiments.reproduction_page` from the records in [{folder}]({folder}): figures in tables lead "
+    "to the record they were read from. What the paper prints is transcribed in one file, and stands beside ours; "
+    "what was tried where ours are far from it is told in another, which has figures of [results](results.md).",
+    "± is the standard deviation over seeds. More on both rules stands in [protocols](protocols.md), on limits of "
+    "steps and other options in [experiments](experiments.md): training ends after 5 evaluations without improvement, "
+    "where the paper waits for 10. The same with plots is the page that `pspns experiment all` ends in.",
 )
 
 

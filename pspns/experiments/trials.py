@@ -148,6 +148,12 @@ def draws(space: Space, at_once: int) -> Iterator[dict[str, Any]]:
             yield {key: column[number] for key, column in columns.items()}
 
 
+def count_trials(records: Records, cell: Cell) -> int:
+    """How many the method had."""
+    found = records.find(Trials(cell).name)
+    return len(found["trials"]) if found else 0
+
+
 def in_company(units: Sequence[Trials], terms: Terms) -> list[list[Trials]]:
     """Those whose trials share loops together, as one process must write all of their records."""
     owners = {cell.name: unit for unit in units for cell in unit.cells(terms)}

@@ -34,6 +34,14 @@ def recalls(users: dict[str, Any], hits: str, n_seeds: int) -> Floats:
     return unpack(hits) / (n_seeds * unpack(users["held_out"]))
 
 
+def precisions(users: dict[str, Any], hits: str, n_seeds: int) -> Floats:
+    """Precision@20 of each user, the mean over seeds; `hits` is packed."""
+    return unpack(hits) / (n_seeds * K)
+
+
+METRICS = {f"recall@{K}": recalls, f"precision@{K}": precisions}
+
+
 def pack(counts: Ints) -> str:
     """Whole numbers from 0 to 65,535 as text.
 

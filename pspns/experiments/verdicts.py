@@ -41,7 +41,7 @@ class Verdict:
     why: str = ""
     """In short: how many comparisons there are, and one that fails."""
     outcomes: tuple[Outcome, ...] = ()
-    """All that were measured, those that fail first."""
+    """All that were measured; first those that fail, and of these first those that are no luck."""
 
     def __post_init__(self) -> None:
         if self.word not in WORDS:
@@ -68,7 +68,8 @@ def judge(
         return (
             Verdict(NOT_MEASURED, "; ".join(_untold(outcomes))) if any(one.why_not for one in outcomes) else NO_RECORD
         )
-    held, failed = [one for one in measured if one.holds], [one for one in measured if not one.holds]
+    held = [one for one in measured if one.holds]
+    failed = sorted((one for one in measured if not one.holds), key=lambda one: bool(one.luck))
     enough = len(held) > len(measured) / 2 if often else not failed
     is_refuted = not held or (everywhere and any(not one.luck for one in failed))
     word = HOLDS if enough else FAILS if is_refuted else IN_PART
@@ -96,7 +97,7 @@ def _untold(outcomes: Sequence[Outcome]) -> Iterable[str]:
 
 
 def together(*verdicts: Verdict) -> Verdict:
-    """One claim, looked at in several ways: it holds if it does in all of them.
+    """One claim, looked at in several ways: it holds if it does in all of them, and does not if it does not in one.
 
     >>> str(together(Verdict("holds", "a"), NO_RECORD))
     'holds in part: a. Beside it, not measured: no record yet'
@@ -106,7 +107,7 @@ def together(*verdicts: Verdict) -> Verdict:
         return verdicts[0]
     words = {one.word for one in measured}
     open_ways = [f"Beside it, {one}" for one in verdicts if one.word not in DECIDED]
-    word = words.pop() if len(words) == 1 else IN_PART
+    word = FAILS if FAILS in words else IN_PART if IN_PART in words else HOLDS
     return Verdict(
         IN_PART if word == HOLDS and open_ways else word,
         ". ".join([*(one.why for one in measured if one.why), *open_ways]),

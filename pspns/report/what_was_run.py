@@ -80,7 +80,7 @@ def _data(records: Collection[Record]) -> list[DataLine]:
     n_records = Counter(data["fingerprint"] for data in told)
     found = {data["fingerprint"]: data for data in told}
     noise = {
-        record["data"]["fingerprint"]: f"with {record['noise']['pairs']:,} false pairs added to train"
+        record["data"]["fingerprint"]: f"{record['noise']['pairs']:,} of them"
         for record in records
         if record.get("noise", {}).get("pairs")
     }
@@ -88,7 +88,7 @@ def _data(records: Collection[Record]) -> list[DataLine]:
         DataLine(
             title=known_data(data["source"] or "unnamed").title,
             note=known_data(data["source"] or "unnamed").note,
-            split="; ".join(filter(None, (str(data["split"]), noise.get(fingerprint, "")))),
+            split=", ".join(filter(None, (str(data["split"]), noise.get(fingerprint, "")))),
             fingerprint=fingerprint,
             records=n_records[fingerprint],
             **{count: int(data[count]) for count in _COUNTS},

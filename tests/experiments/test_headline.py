@@ -171,8 +171,9 @@ def test_what_the_mask_does_alone(records):
     put_masks(records, "ml-1m", [0.2, 0.2], [0.3, 0.34], [0.4, 0.4])  # half, and seven tenths
     put_masks(records, "epinions", 0.2, 0.3, 0.1)
     assert words(records)[1] == (
-        "RNS never saw a constructed pair. Ranked under the mask of `published`, it has this much of PSP-NS's gain "
-        "there: 60 % (± 14.1 over seeds) on MovieLens-1M. So most of that gain is the mask's, not the pairs'. On "
+        "RNS never saw a constructed pair. Ranked under the mask of `published`, it has this much of the gain that "
+        "PSP-NS at its defaults has there: 60 % (± 14.1 over seeds) on MovieLens-1M. So most of that gain is the "
+        "mask's, not the pairs'. On "
         "Epinions PSP-NS gains nothing under `published`, so there is nothing to share out."
     )
 
@@ -190,6 +191,17 @@ def test_what_helps_instead(records):
     assert words(records)[5].startswith(
         "Under `strict` EASE, which needs no training loop and whose one setting validation chose, is not clearly apart"
     )
+
+
+def test_the_svd_by_itself(records):
+    put_place(records, "ml-1m", BELOW)
+    assert not any(text.startswith("The SVD, which") for text in words(records))
+    put(records, "psp-ns", 0.2, baselines={"svd": [0.3]}, hits=BELOW)
+    put(records, "psp-ns", 0.4, baselines={"svd": [0.3]}, protocol="published", hits=BELOW)
+    assert (
+        "The SVD, which PSP-NS takes its proposals from, ranks better by itself than PSP-NS does in 0 of 1 under "
+        "`published` and in 1 of 1 under `strict`, at the rank that validation chose and under the same mask."
+    ) in words(Records(records.folder))
 
 
 def test_what_a_limit_cut_short_is_named(records):
@@ -228,15 +240,16 @@ def test_what_trials_chose_is_compared_if_all_had_some_and_what_was_given_up_is_
             put(records, method, 0.5, hits=LEVEL)
         assert not any(text.startswith("Trials are short") for text in words(Records(records.folder)))
         put(records, method, value, changes=changes, hits=LEVEL)
-        records.write(f"trials-lightgcn-ml-1m-{method}-strict", {"chosen": dict(changes)})
+        trials = {"trials": [{}, {}, {}], "chosen": dict(changes)}
+        records.write(f"trials-lightgcn-ml-1m-{method}-strict", trials)
     found = words(Records(records.folder))
     # 0.4 as trials chose it against 0.5 at the defaults, which are ahead of 0.45 on validation.
     assert "and -20.0 % under `strict`" in found[0]
     assert found[6:] == (
         "Settings under `strict`: on MovieLens-1M with LightGCN RNS, PSP-NS and recommended had as many trials each, "
-        "judged on validation.",
-        "Trials are short and favour what learns fast. Where the defaults were ahead on validation once both were "
-        "trained to the end, they stand in place of what trials chose: RNS on MovieLens-1M with LightGCN.",
+        "judged on validation: 3 (the defaults and random draws), one seed, at most 20,000 steps.",
+        "Trials are short and favour what learns fast. Where the defaults were ahead on validation once both had "
+        "trained as long as they may, they stand in place of what trials chose: RNS on MovieLens-1M with LightGCN.",
     )
 
 

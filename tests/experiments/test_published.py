@@ -324,4 +324,4 @@ def test_claims_refer_to_what_there_is():
 
 
 def test_every_claim_has_a_name_of_its_own():
-    assert len(claims()) == len(published._file()["claims"]) == 34
+    assert len(claims()) == len(published._file()["claims"]) == 39

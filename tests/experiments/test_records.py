@@ -65,7 +65,7 @@ def test_published_without_new_pairs_is_the_strict_record_under_mask_train(cell,
     seen, real = records.see(published), Seen(published.name, described(published))
     assert (seen.name, seen.mask) == (cell.name, "train")
     assert seen.figures() == real.figures()
-    assert seen.recalls().tolist() == real.recalls().tolist()
+    assert seen.by_user().tolist() == real.by_user().tolist()
     assert seen.figures() != records.see(cell).figures()
     for key in ("steps", "best_step", "curve_recall@20"):
         assert seen.record[key] == real.record[key]
@@ -167,6 +167,9 @@ def test_a_difference_is_that_of_the_users_own_recalls(trained, described):
     assert found.p_value == pytest.approx(sign_flip_p_value(by_user, rng=np.random.default_rng(0)))
     assert found.low < found.mean < found.high
     assert found.record == "one"
+    precisions = [replica.per_user["precision@20"] for replica in trained(UNIFORM).model.test]
+    assert two.by_user("precision@20") == pytest.approx(np.mean(precisions, axis=0))
+    assert two.by_user("recall@30") is None
     back = difference(two, one)
     assert (back.mean, back.p_value) == pytest.approx((-found.mean, found.p_value))
 
@@ -184,7 +187,7 @@ def test_no_difference_between_what_cannot_be_paired():
     one, two = Seen("", forged(UNIFORM)), Seen("", forged(UNIFORM.but(data="other")))
     assert difference(one, two) is None
     bare = dataclasses.replace(one, record={**one.record, "users": {}})
-    assert bare.recalls() is None
+    assert bare.by_user() is None
     assert difference(one, bare) is None
     assert difference(one, one).p_value == 1.0
 

@@ -68,6 +68,8 @@ def test_luck_is_named():
     assert str(mixed) == (
         "holds in part: 2 of 3 comparisons; fails: c: 1.00 against 2.00 (p = 0.20); 1 of those that hold may be luck"
     )
+    clear = judge([outcome("a", True), outcome("b", False, "p = 0.20"), outcome("c", False)])
+    assert "fails, for example: c:" in clear.why  # what may be luck is the worse example
     assert "4 of those that hold may be luck" in judge([outcome(letter, True, "luck") for letter in "abcd"]).why
 
 
@@ -76,7 +78,8 @@ def test_a_claim_looked_at_in_two_ways_needs_both_and_has_all_outcomes():
     assert together(first, NO_RECORD, second).outcomes == (outcome("a", True), outcome("b", False))
     holds, fails = Verdict("holds", "a"), Verdict("does not hold", "b")
     assert together(holds, holds).word == "holds"
-    assert str(together(holds, fails)) == "holds in part: a. b"
+    assert str(together(holds, fails)) == "does not hold: a. b"
+    assert together(holds, Verdict("holds in part")).word == "holds in part"
     assert str(together(NO_RECORD, fails)) == "does not hold: b. Beside it, not measured: no record yet"
     assert together(NO_RECORD, holds).word == "holds in part"
     assert together(NO_RECORD, NO_RECORD) == NO_RECORD

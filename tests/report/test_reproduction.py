@@ -171,13 +171,17 @@ def test_noise_is_told_beside_the_split(tmp_path):
     records = Records(tmp_path / "cells")
     plain = samples.training_record("uniform", "strict")
     records.write("plain", plain)
-    noisy = {"data": plain["data"] | {"fingerprint": "noised"}, "noise": {"share": 0.2, "pairs": 1200}}
+    made_by = "given; 20 % random false pairs added to train"
+    noisy = {
+        "data": plain["data"] | {"fingerprint": "noised", "split": made_by},
+        "noise": {"share": 0.2, "pairs": 1200},
+    }
     records.write("noisy", plain | noisy)
     write_reproduction([], samples.HEADLINE, records.folder, tmp_path / "page.html")
     run = part(Tree((tmp_path / "page.html").read_text(encoding="utf-8")).root, "what-was-run")
     assert sorted(row[-1] for row in rows_under(run, "Data")) == [
         "given",
-        "given; with 1,200 false pairs added to train",
+        f"{made_by}, 1,200 of them",
     ]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pspns.evaluation.significance import holm
@@ -15,7 +13,14 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import builds_pairs, method_words, trained_as
 from pspns.experiments.published import Claim
-from pspns.experiments.records import Records, Seen, are_alike, is_ahead_on_validation, p_value
+from pspns.experiments.records import (
+    Records,
+    Seen,
+    are_alike,
+    is_ahead_on_validation,
+    p_value,
+    p_value_of_seeds,
+)
 from pspns.experiments.reproduction._beside import words
 from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
@@ -23,6 +28,9 @@ from pspns.experiments.verdicts import CUT_SHORT, Outcome
 
 # Of claims that a picture or nothing shows; the pictures' data sets are not named, so those that most tables have.
 MODEL, METRICS, DATA = "lightgcn", ("recall@20", "precision@20"), published.tables()["variants"].data
+CLEAR = 0.05
+UNTESTED = "not tested"
+"""Said of differences that might be luck for all that records tell."""
 USERS = {"all": "", "inactive": ", inactive users", "other": ", other users"}
 
 
@@ -127,10 +135,8 @@ def compared(records: Records, wanted: Iterable[Single], protocol: str) -> list[
     """What the records say of each."""
     pairs = []
     for single in wanted:
-        one, other = see_alike(
-            records,
-            [cell_of(single.data, single.model, method, protocol) for method in (single.better, single.worse)],
-        )
+        cells = [cell_of(single.data, single.model, method, protocol) for method in (single.better, single.worse)]
+        one, other = see_alike(records, cells)
         title = known_data(single.data).title
         what = f"{title}, {words(single.metric)}{USERS[single.users]}, {_methods(single)}"
         pairs.append(Pair(what, one, other, single.metric, single.users))
@@ -149,8 +155,8 @@ class Pair:
 
 
 def decide(pairs: Iterable[Pair]) -> list[Outcome]:
-    """Differences are told from luck by a sign-flip test over users, corrected for being several, or where there is
-    none by the spread over seeds."""
+    """Differences are told from luck by a sign-flip test over users, else by Welch's test over seeds, corrected for
+    being several. Of groups of users records keep neither, so nobody can tell."""
     outcomes: list[Outcome] = []
     p_values: dict[int, float] = {}
     for pair in pairs:
@@ -162,13 +168,19 @@ def decide(pairs: Iterable[Pair]) -> list[Outcome]:
         if not are_alike(one, other):
             outcomes.append(Outcome(pair.what, None, why_not=CUT_SHORT))
             continue
-        if pair.users == "all" and pair.metric == "recall@20" and (p := p_value(one, other)) is not None:
+        p = _p_value(one, other, pair.metric) if pair.users == "all" else None
+        if p is not None:
             p_values[len(outcomes)] = p
-        luck = "" if pair.users != "all" else within_spread(one, other, pair.metric)
-        outcomes.append(Outcome(pair.what, high > low, _figures(high, low), luck, records=(one.name, other.name)))
+        outcomes.append(Outcome(pair.what, high > low, _figures(high, low), UNTESTED, records=(one.name, other.name)))
+    return told_from_luck(outcomes, p_values)
+
+
+def told_from_luck(outcomes: Sequence[Outcome], p_values: Mapping[int, float]) -> list[Outcome]:
+    """With what the p-values, by number of the outcome, say of them, corrected for being several."""
+    told = list(outcomes)
     for index, p in zip(p_values, holm(list(p_values.values())).tolist(), strict=True):
-        outcomes[index] = replace(outcomes[index], luck=f"p = {p:.2f}" if p >= 0.05 else "")
-    return outcomes
+        told[index] = replace(told[index], luck=f"p = {p:.2f}" if p >= CLEAR else "")
+    return told
 
 
 def in_print(claim: Claim) -> list[Outcome]:
@@ -196,14 +208,9 @@ def figure(seen: Seen, metric: str, users: str) -> float | None:
     return 100 * group.figures[metric] if group else None
 
 
-def within_spread(one: Seen, other: Seen, metric: str) -> str:
-    """Whether the difference of means is below the deviation of a difference between single seeds."""
-    values = one.per_seed(metric), other.per_seed(metric)
-    if min(map(len, values)) < 2:
-        return ""
-    apart = abs(statistics.mean(values[0]) - statistics.mean(values[1]))
-    is_within = apart <= math.hypot(*(statistics.stdev(seeds) for seeds in values))
-    return "within the spread over seeds" if is_within else ""
+def _p_value(one: Seen, other: Seen, metric: str) -> float | None:
+    over_users = p_value(one, other, metric)
+    return p_value_of_seeds(one, other, metric) if over_users is None else over_users
 
 
 def _methods(single: Single) -> str:

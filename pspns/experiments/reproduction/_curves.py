@@ -30,8 +30,7 @@ class Curve:
         if len(found) < len(seen) or chosen is None:
             return None
         curve = cls({value: 100 * one.mean(metric) for value, one in found.items()}, chosen)
-        tested = [p_value(found[chosen], found[end]) for end in curve.ends] if metric == "recall@20" else []
-        low, high = tested or (None, None)
+        low, high = (p_value(found[chosen], found[end], metric) for end in curve.ends)
         if low is None or high is None:
             return curve
         corrected = holm([low, high]).tolist()

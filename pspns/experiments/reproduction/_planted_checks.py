@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,9 +12,10 @@ from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
 from pspns.experiments.planted_truth import WORLDS
-from pspns.experiments.records import Record, Records, is_cut_short
-from pspns.experiments.reproduction._comparisons import of_paper, within_spread
+from pspns.experiments.records import Record, Records, is_cut_short, p_value_of_seeds
+from pspns.experiments.reproduction._comparisons import UNTESTED, of_paper, told_from_luck
 from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS, record_name
+from pspns.experiments.reproduction._planted_copies import NAME as COPIES
 from pspns.experiments.reproduction._theory_section import PLANTED
 from pspns.experiments.verdicts import CUT_SHORT, NOT_MEASURED, Outcome, Verdict, judge
 
@@ -32,7 +34,8 @@ def noisy_cells(data: str) -> Iterator[Cell]:
 
 def false_pairs_harm(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
     """Plain training with false pairs added to train, beside plain training without. Both know the same test."""
-    outcomes = []
+    outcomes: list[Outcome] = []
+    p_values: dict[int, float] = {}
     for data in of_paper(data_names, "mf"):
         for model in MODELS:
             what = f"{known_data(data).title}, {MODEL_WORDS[model]}, Recall@20"
@@ -42,9 +45,10 @@ def false_pairs_harm(records: Records, data_names: Sequence[str], protocol: str)
                 continue
             low, high = (100 * seen.mean("recall@20") for seen in (noisy, clean))
             figures = f"{low:.2f} with {100 * NOISE:.0f} % of false pairs added, {high:.2f} without"
-            luck = within_spread(noisy, clean, "recall@20")
-            outcomes.append(Outcome(what, low < high, figures, luck, records=(noisy.name, clean.name)))
-    return judge(outcomes, of="pairs of trainings")
+            if (p := p_value_of_seeds(noisy, clean, "recall@20")) is not None:
+                p_values[len(outcomes)] = p
+            outcomes.append(Outcome(what, low < high, figures, UNTESTED, records=(noisy.name, clean.name)))
+    return judge(told_from_luck(outcomes, p_values), of="pairs of trainings")
 
 
 def denoisers_err(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
@@ -65,7 +69,8 @@ def denoisers_err(records: Records, data_names: Sequence[str], protocol: str) ->
                 )
                 figures = (
                     f"{100 * accuracy:.2f} % of what it keeps is true, {100 * before['accuracy']:.2f} % of what was "
-                    f"there; of the truth {100 * coverage:.2f} % is left of {100 * before['coverage']:.2f} %"
+                    f"there; of the truth {100 * coverage:.2f} % is left of {100 * before['coverage']:.2f} %; best "
+                    f"after {ranged(record['denoisers'][method]['best_step'])} steps"
                 )
                 holds = accuracy <= before["accuracy"] and coverage < before["coverage"]
                 outcomes.append(Outcome(what, holds, figures, records=(name,)))
@@ -91,17 +96,48 @@ def accuracy_and_coverage(records: Records, data_names: Sequence[str], protocol:
     """Of PSP's pairs as `strict` builds them: `published` drops some of the truest, those that are held out."""
     if protocol != "strict":
         return OF_STRICT
-    outcomes = [
-        Outcome(
-            f"{world}, {what}",
-            builders["psp"][what] > builders["observed"][what],
-            f"{100 * builders['psp'][what]:.1f} % with PSP, {100 * builders['observed'][what]:.1f} % as observed",
-            records=(PLANTED,),
-        )
-        for world, builders in _builders(records)
-        for what in ("accuracy", "coverage")
-    ]
+    record: Record | None = records.find(COPIES)
+    outcomes = []
+    for world, found in (record["worlds"] if record else {}).items():
+        observed, *by_copies = found.items()
+        for what in ("accuracy", "coverage"):
+            # Copies change how often a pair comes, not which pairs there are.
+            for copies, one in by_copies if what == "accuracy" else by_copies[:1]:
+                at = f" at s = {copies}" if what == "accuracy" else ""
+                figures = f"{100 * one[what]:.1f} % with PSP, {100 * observed[1][what]:.1f} % as observed"
+                outcomes.append(
+                    Outcome(f"{world}, {what}{at}", one[what] > observed[1][what], figures, records=(COPIES,))
+                )
     return judge(outcomes, of="figures of planted worlds")
+
+
+def truer_than_denoised(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """PSP's pairs at its defaults beside what denoisers leave of the observed ones."""
+    if protocol != "strict":
+        return OF_STRICT
+    outcomes = []
+    for world, builders in _builders(records):
+        for model, method in itertools.product(MODELS, DENOISERS):
+            record = records.find(record_name(world, model))
+            for what in ("accuracy", "coverage"):
+                title = f"{world}, {what}, {MODEL_WORDS[model]}, PSP against {method_words(method)}"
+                if record is None:
+                    outcomes.append(Outcome(title, None))
+                    continue
+                kept, ours = statistics.mean(record["denoisers"][method][what]), builders["psp"][what]
+                names = (PLANTED, record_name(world, model))
+                figures = f"{100 * ours:.1f} % against {100 * kept:.1f} %"
+                outcomes.append(Outcome(title, ours > kept, figures, records=names))
+    return judge(outcomes, of="figures of planted worlds")
+
+
+def ranged(steps: Sequence[int]) -> str:
+    """
+    >>> ranged([40, 1080, 40]), ranged([7, 7])
+    ('40 to 1,080', '7')
+    """
+    low, high = min(steps), max(steps)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _pair(data: str, model: str, protocol: str) -> tuple[Cell, Cell]:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pspns.components import find_part
-from pspns.evaluation.significance import holm
 from pspns.experiments import published
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.experiment import Experiment
 from pspns.experiments.methods import PSP_NS, method_tables, method_words
-from pspns.experiments.records import Record, Records, Seen, p_value, relative
+from pspns.experiments.records import Record, Records, Seen, relative
 from pspns.experiments.reproduction._beside import against, captioned, differences, words
-from pspns.experiments.reproduction._curves import CLEAR, Curve, chosen_on_validation
+from pspns.experiments.reproduction._comparisons import Pair, decide
+from pspns.experiments.reproduction._curves import Curve, chosen_on_validation
 from pspns.experiments.reproduction._equal_steps import FIXED, Changes, steps_words
 from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
 from pspns.experiments.verdicts import NOT_MEASURED, Outcome, Verdict, judge
@@ -24,6 +24,7 @@ from pspns.spectral import EXACT_UP_TO
 MODEL = "lightgcn"
 PROTOCOLS = ("published", "strict")
 METRICS = ("recall@20", "precision@20")
+UNWEIGHTED = "psp"
 RANKS_OF = "ml-1m"
 """The paper's data set whose ranks are tried on data that it does not have."""
 
@@ -220,7 +221,9 @@ def has_a_best_value(claim: str) -> Callable[[Records, Sequence[str], str], Verd
         for data in data_names:
             seen = seen_by_value(records, data, PARAMETERS[claim], protocol)
             for metric in METRICS:
-                curve, what = Curve.of(seen, metric), f"{known_data(data).title}, {words(metric)}"
+                curve = Curve.of(seen, metric)
+                steps = steps_words(next((one for one in seen.values() if one), None))
+                what = f"{known_data(data).title}, {words(metric)} after {steps}"
                 if curve is None:
                     outcomes.append(Outcome(what, None))
                     continue
@@ -233,23 +236,32 @@ def has_a_best_value(claim: str) -> Callable[[Records, Sequence[str], str], Verd
 
 def degree_does_best(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
     """Whether proposing as many items as a user has does better than every fixed number."""
-    outcomes, p_values = [], {}
+    pairs = []
     for data in data_names:
         seen = {label: records.see(_cell(data, protocol, changes)) for label, changes in NEIGHBOURS.items()}
         by_degree = seen.pop(BY_DEGREE)
         for label, one in seen.items():
-            what = f"{known_data(data).title}, Recall@20, {BY_DEGREE} against {label}"
-            if one is None or by_degree is None:
-                outcomes.append(Outcome(what, None))
-                continue
-            if (p := p_value(by_degree, one)) is not None:
-                p_values[len(outcomes)] = p
-            high, low = (100 * found.mean("recall@20") for found in (by_degree, one))
-            figures = f"{high:.2f} against {low:.2f}"
-            outcomes.append(Outcome(what, high > low, figures, records=(by_degree.name, one.name)))
-    for index, p in zip(p_values, holm(list(p_values.values())).tolist(), strict=True):
-        outcomes[index] = replace(outcomes[index], luck=f"p = {p:.2f}" if p >= CLEAR else "")
-    return judge(outcomes)
+            what = f"{known_data(data).title}, Recall@20 after {steps_words(one)}, {BY_DEGREE} against {label}"
+            pairs.append(Pair(what, by_degree, one))
+    return judge(decide(pairs))
+
+
+def weights_help_as_validation_chose_them(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
+    """Whether user weights do better than none, at the sensitivity that validation chose after as many steps."""
+    parameter = PARAMETERS["sensitivity-has-a-best-value"]
+    pairs = []
+    for data in data_names:
+        unweighted = records.see(Cell(data, MODEL, UNWEIGHTED, protocol, FIXED))
+        seen = seen_by_value(records, data, parameter, protocol)
+        chosen = None if None in seen.values() else chosen_on_validation(seen, "recall@20")
+        at = f" at {parameter.letter} = {chosen:g}, which validation chose," if chosen is not None else ""
+        for metric in METRICS:
+            what = (
+                f"{known_data(data).title}, {words(metric)} after {steps_words(unweighted)}, "
+                f"{method_words(PSP_NS)}{at} against {method_words(UNWEIGHTED)}"
+            )
+            pairs.append(Pair(what, seen[chosen] if chosen is not None else None, unweighted, metric))
+    return judge(decide(pairs))
 
 
 def _neighbours(records: Records, data: str) -> Table:

@@ -131,7 +131,7 @@ def test_p_values_are_corrected_for_all_rows_of_the_table(records):
         "recommended": forged_hits(cell("recommended"), chance=0.7).mean(axis=0) / HELD_OUT,
     }
     seen = Seen("", forged(cell("uniform")))
-    by_row |= {name: seen.of_baseline(name).recalls() for name in ("popular", "svd", "ease")}
+    by_row |= {name: seen.of_baseline(name).by_user() for name in ("popular", "svd", "ease")}
     raw = [sign_flip_p_value(one - plain, rng=np.random.default_rng(0)) for one in by_row.values()]
     expected = dict(zip(by_row, holm(raw).tolist(), strict=True))
     assert any(p != q for p, q in zip(raw, expected.values(), strict=True))
@@ -183,7 +183,7 @@ def test_methods_of_the_same_parts_show_the_same_record(records):
 
 def test_stand_ins_say_so(records):
     assert captioned("ml-1m", "Recall@20") == "MovieLens-1M, Recall@20"
-    assert "in place of the paper's 29,601" in shown(records, data="yelp2018-part").caption
+    assert "in place of the paper's 29,061" in shown(records, data="yelp2018-part").caption
     assert rows(shown(records, data="yelp2018-part"))["PSP-NS"]["paper"].value == 15.01
     assert rows(shown(records, data="planted"))["PSP-NS"]["paper"] is None
 

@@ -91,7 +91,8 @@ def test_it_is_the_chosen_value_that_is_tested_against_the_ends():
 def test_nothing_is_said_of_luck_where_users_or_metric_are_not_known():
     assert Curve.of({1: seen(0.2), 2: seen(0.4), 5: seen(0.3)}, "recall@20").p_values is None
     by_value = {value: seen(test, hits_of(9, 3)) for value, test in ((1, 0.2), (2, 0.4), (3, 0.1))}
-    assert Curve.of(by_value, "precision@20").p_values is None
+    assert Curve.of(by_value, "recall@30").p_values is None
+    assert Curve.of(by_value, "precision@20").p_values is not None
     assert Curve.of(by_value, "recall@20").p_values is not None
 
 

@@ -156,7 +156,8 @@ def test_the_claim_of_a_best_value_needs_recall_and_precision_to_be_best_inside_
     assert verdict.word == "holds in part"
     # As good at the last value as at the chosen one.
     assert verdict.why == (
-        "1 of 2 curves; fails: Epinions, Precision@20: 90.00 at 4, which validation chose; 80.00 at 1; 90.00 at 5"
+        "1 of 2 curves; fails: Epinions, Precision@20 after 20,000 steps: 90.00 at 4, which validation chose; "
+        "80.00 at 1; 90.00 at 5"
     )
     assert check(records, ["epinions"], "published").word == "not measured"
     said = EXPERIMENT.section(records, ["epinions"]).words
@@ -172,7 +173,7 @@ def test_a_value_that_is_best_on_the_test_alone_bears_no_claim_out(tmp_path):
         handmade(records, at("copies", value), recall, valid={"recall@20": value / 10, "precision@20": value / 10})
     verdict = has_a_best_value("copies-have-a-best-value")(records, ["epinions"], "strict")
     assert verdict.word == "does not hold"
-    assert "Epinions, Recall@20: 10.00 at 5, which validation chose; 20.00 at 1" in verdict.why
+    assert "Epinions, Recall@20 after 20,000 steps: 10.00 at 5, which validation chose; 20.00 at 1" in verdict.why
 
 
 def test_the_claim_of_as_many_as_the_user_has_is_against_every_fixed_number(tmp_path):
@@ -182,7 +183,9 @@ def test_the_claim_of_as_many_as_the_user_has_is_against_every_fixed_number(tmp_
         handmade(records, cell("strict", *NEIGHBOURS[label]), recall)
     verdict = degree_does_best(records, ["epinions"], "strict")
     assert verdict.word == "holds in part"
-    assert verdict.why.startswith("3 of 4 comparisons; fails: Epinions, Recall@20, as many as the user has against 50")
+    assert verdict.why.startswith(
+        "3 of 4 comparisons; fails: Epinions, Recall@20 after 20,000 steps, as many as the user has against 50"
+    )
     handmade(records, cell("strict", *NEIGHBOURS["50 to everybody"]), 0.1)
     assert degree_does_best(records, ["epinions"], "strict").word == "holds"
     assert degree_does_best(records, ["epinions"], "published").word == "not measured"
