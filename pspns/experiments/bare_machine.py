@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device")
     parser.add_argument("--precision", help="float32 or mixed")
     parser.add_argument("--keep", action="store_true", help="take records that are there, whatever their settings")
-    parser.add_argument("--cells", default="", help="only these records, comma between them: processes share the work")
+    parser.add_argument("--cells", default="", help="only these records, comma between them")
     parser.add_argument("--list", action="store_true", help="name the records that would be made, and train nothing")
     return parser
 

@@ -111,15 +111,18 @@ class Lab:
 
 def measure(name: str, data: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
     lab = Lab.of(data, interactions, terms)
-    telling.say(f"margins after {lab.n_steps:,} plain steps")
+    telling.say(f"{data}: margins after {lab.n_steps:,} plain steps")
     found: dict[str, list[Any]] = {"one_step": [], "growth": [], "controls": []}
     train_counts = np.bincount(lab.split.train.users, minlength=lab.split.n_users)
     inactive = least_active(train_counts, max(1, lab.split.n_users // 10))
     n_long = min(LONG_WALK, terms.max_steps)
     for seed, state in zip(lab.settings.run.seeds, lab.states, strict=True):
         watched = watch_pairs(lab, state, seed)
+        telling.say(f"{data}, seed {seed}: single steps from there")
         found["one_step"].append(one_step(lab, state, watched, seed))
+        telling.say(f"{data}, seed {seed}: the same with other weights of inactive users")
         found["growth"].append(growth(lab, state, watched, inactive, seed))
+        telling.say(f"{data}, seed {seed}: {n_long:,} steps with weights, and with what might do the same")
         found["controls"].append(controls(lab, state, watched, inactive, n_long, seed))
     return {
         **describe_job(name, lab.split, lab.settings, lab.memory.device),
@@ -137,12 +140,13 @@ def measure_planted(name: str, interactions: Data, terms: Terms, telling: Tellin
     worlds = {}
     for kind in WORLDS:
         truth: PlantedWorld = find_part("datasets", kind)().plant()
-        telling.say(f"{kind}: builders, margins of true preferences")
         lab = Lab.of(kind, truth.interactions, terms)
         steps = []
         for seed, state in zip(lab.settings.run.seeds, lab.states, strict=True):
+            telling.say(f"{kind}, seed {seed}: margins of true preferences after {lab.n_steps:,} plain steps")
             watched = {**watch_pairs(lab, state, seed), "true": watch_truth(lab, truth, seed)}
             steps.append(one_step(lab, state, watched, seed))
+        telling.say(f"{kind}: what builders make of it")
         worlds[kind] = {
             "builders": {
                 builder: {"accuracy": accuracy, "coverage": coverage}

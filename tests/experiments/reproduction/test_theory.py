@@ -50,8 +50,19 @@ def lab(truth):
 
 
 @pytest.fixture(scope="module")
-def record(truth):
-    return json.loads(json.dumps(theory.measure("theory-toy", "toy", truth.interactions, TERMS, Telling())))
+def said():
+    return []
+
+
+@pytest.fixture(scope="module")
+def record(truth, said):
+    telling = Telling(say=said.append)
+    return json.loads(json.dumps(theory.measure("theory-toy", "toy", truth.interactions, TERMS, telling)))
+
+
+def test_every_seed_is_told_three_times(record, said):
+    told = [line for line in said if line.startswith("toy, seed ")]
+    assert len(told) == 3 * len(record["seeds"])
 
 
 def random_state(n_users=6, n_items=5, size=3, seed=0):
