@@ -29,7 +29,7 @@ from pspns.training.stopping import Evaluation
 def run(words: Sequence[str]) -> None:
     options = _parser().parse_args(words)
     files = _files(options.data)
-    wanted = by_data(asked_experiments(options.names), list(files))
+    wanted = by_data(asked_experiments(options.names), list(files), only_usual=options.usual)
     terms = terms_of(
         quick=options.quick,
         seeds=options.seeds,
@@ -69,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m pspns.experiments", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(experiment_names())}; or all")
     parser.add_argument("--data", required=True, help="files of pspns.data.arrays.write_arrays, comma between them")
+    parser.add_argument(
+        "--usual", action="store_true", help="each experiment on those of the data that it is usually on"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder of records")
     parser.add_argument("--quick", action="store_true", help="a look at how it works")
     parser.add_argument("--seeds", type=int, help="of every training; unset: 10 or 3")

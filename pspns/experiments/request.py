@@ -45,10 +45,14 @@ def asked_experiments(names: Sequence[str]) -> dict[str, Experiment]:
     return {name: found[name] for name in experiment_names() if name in found}
 
 
-def by_data(experiments: Mapping[str, Experiment], data: Sequence[str] | None) -> dict[str, list[Experiment]]:
-    """Data set → what is run on it: every experiment on all that are named, or else each on its own."""
+def by_data(
+    experiments: Mapping[str, Experiment], data: Sequence[str] | None, *, only_usual: bool = False
+) -> dict[str, list[Experiment]]:
+    """Data set → what is run on it: every experiment on all that are named, or else each on its own. `only_usual`: each
+    on those of the named ones that are its own."""
     names = dict.fromkeys(name for one in experiments.values() for name in (one.data if data is None else data))
-    return {name: [one for one in experiments.values() if data is not None or name in one.data] for name in names}
+    on_all = data is not None and not only_usual
+    return {name: [one for one in experiments.values() if on_all or name in one.data] for name in names}
 
 
 def sections_of(

@@ -78,6 +78,8 @@ class TestNames:
         assert own["ml-1m"] == [experiments["overall"], experiments["mf"]]
         assert own["pinterest"] == [experiments["overall"]]
         assert by_data(experiments, ["planted-clustered"]) == {"planted-clustered": list(experiments.values())}
+        usual = {"pinterest": [experiments["overall"]], "ml-1m": [experiments["overall"], experiments["mf"]]}
+        assert by_data(experiments, ["pinterest", "ml-1m"], only_usual=True) == usual
 
     def test_terms(self) -> None:
         assert terms_of(quick=True, seeds=7, device=None).seeds == 7

@@ -102,7 +102,13 @@ def test_every_experiment_can_be_listed_without_training(experiments: Callable[.
     assert not list(tmp_path.iterdir())
 
 
-def test_cells_by_name_so_that_processes_can_share_the_work(experiments: Callable[..., str], tmp_path: Path) -> None:
+def test_usual_data_alone(experiments: Callable[..., str]) -> None:
+    """No experiment is usually on this one."""
+    assert experiments("mf", "--list")
+    assert experiments("mf", "--list", "--usual") == ""
+
+
+def test_cells_by_name(experiments: Callable[..., str], tmp_path: Path) -> None:
     plain = Cell("toy", "mf", "uniform")
     listed = [line.split("\t")[0] for line in experiments("mf", "--list").splitlines()]
     experiments("mf", "--cells", f"{plain.name},mf-toy-dns-strict")
