@@ -50,10 +50,9 @@ def carry_out(
     """Run what has no record yet: of each data set these experiments. What they share is run once.
 
     What cannot be trained does not hold up the others, and is an error in the end. With `keep` a record counts whatever
-    settings it was made with. `only`: names of records; empty: all. What a
-    training that is stopped has come to is kept in the folder `unfinished`, if there is to be one, and the same call
-    goes on from there. Several processes that have this folder in common share the work, and each ends when all of it
-    is done.
+    settings it was made with. `only`: names of records; empty: all. What a training that is stopped has come to is kept
+    in the folder `unfinished`, if there is to be one, and the same call goes on from there. Several processes that have
+    this folder in common share the work, and each ends when all of it is done.
     """
     choose_device(terms.device)  # better to hear of one that is not there before the data are read
     check_only(wanted, records, only)
