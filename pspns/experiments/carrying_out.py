@@ -22,8 +22,9 @@ from pspns.memory import MemoryBudgetError
 from pspns.run import Say, choose_device
 from pspns.training.loop import Watch
 
-PAUSE = 2.0
-"""Seconds between two looks at whether other processes are done."""
+PAUSE, LOOKING = 2.0, 0.05
+"""Seconds between two looks at whether other processes are done; more where a look would take more than this share of
+the time, which is somebody else's when seconds are measured."""
 NAMES_TOLD = 3
 
 
@@ -63,12 +64,13 @@ def carry_out(
     ]
     left, is_waiting = works, False
     while left:
+        began = time.perf_counter()
         n_took_some = sum(work.take() for work in left)
         left = [work for work in left if work.due()]
         if left and not n_took_some:
             if not is_waiting:
-                say(f"waiting for other processes, which are at {_in_short(left[0].due())}")
-            time.sleep(PAUSE)
+                say(f"waiting for other processes; not done yet: {_in_short(left[0].due())}")
+            time.sleep(max(PAUSE, (time.perf_counter() - began) / LOOKING))
         is_waiting = not n_took_some
     if unfinished:
         forget_what_was_finished(unfinished, {path.stem for path in records.folder.glob("*.json")} | tried(records))

@@ -324,11 +324,12 @@ def svd_words(records: Records, data_names: Sequence[str]) -> Iterator[str]:
         found = [one for one in more_than_the_svd(records, data_names, protocol).outcomes if words(METRIC) in one.what]
         if found:
             n_below = sum(not one.holds for one in found)
-            told.append(f"in {n_below} of {len(found)} under `{protocol}`")
+            at = ", where PSP-NS stands at its defaults," if protocol == "published" else ""
+            told.append(f"in {n_below} of {len(found)} under `{protocol}`{at}")
     if told:
         yield (
-            "The SVD, which PSP-NS takes its proposals from, ranks better by itself than PSP-NS does "
-            f"{listed(told)}, at the rank that validation chose and under the same mask."
+            "The SVD by itself, its items scaled back by the roots of their degrees and its rank chosen on validation, "
+            f"ranks better than PSP-NS {listed(told)}; both have the same mask."
         )
 
 
@@ -341,12 +342,12 @@ def settings_words(places: Sequence[Place]) -> Iterator[str]:
     if tuned:
         n_trials = ranged_counts([place.n_trials for place in seen if place.is_tuned])
         told.append(
-            f"on {listed(tuned)} RNS, PSP-NS and recommended had as many trials each, judged on validation: {n_trials} "
-            f"(the defaults and random draws), one seed, at most {MOST_STEPS:,} steps"
+            f"RNS, PSP-NS and recommended had {n_trials} trials each on {listed(tuned)} (the defaults and random "
+            f"draws, one seed, at most {MOST_STEPS:,} steps), judged on validation"
         )
     if others:
         told.append(
-            f"on {listed(others)} RNS and PSP-NS have their defaults, and recommended the learning rate and L2 weight "
+            f"on {listed(others)}, RNS and PSP-NS have their defaults, and recommended the learning rate and L2 weight "
             "that validation of MovieLens-1M and Epinions chose"
         )
     if told:

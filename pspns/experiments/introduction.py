@@ -15,8 +15,9 @@ RULES = (
     "Figures stand under two rules, and each says which. Under `strict` everything is built from train, and train and "
     "validation are left out of the test's ranking, as for any recommender. Under `published` train is left out, and "
     "what PSP-NS constructed unless it is held out: so an item that the SVD proposes stays in the ranking only if the "
-    "user did choose it. Methods that construct nothing have train alone left out, and validation pairs stay in the "
-    "ranking. The paper does not state its rule; of those tried this one brings its figures back."
+    "user did choose it. Trained methods that construct nothing have train alone left out, and validation pairs stay "
+    "in the ranking; popular, svd and EASE are ranked as PSP-NS is. The paper does not state its rule; of those tried "
+    "this one brings its figures back."
 )
 NAMES: Mapping[str, str] = {
     "RNS": "uniform random negatives, plain training",

@@ -85,12 +85,15 @@ def trained(
 
 def forget_what_was_finished(unfinished: Path, done: Collection[str]) -> None:
     """Remove what a training kept whose cells were trained in other company meanwhile."""
-    for place in list(unfinished.iterdir()) if unfinished.is_dir() else ():
+    places: list[Path] = []
+    with suppress(FileNotFoundError):  # the last of several processes has just removed it, or it never was
+        places = list(unfinished.iterdir())
+    for place in places:
         if place.name.rpartition(".")[0] in done:
             checkpoints = Checkpoints(place, {})
             with suppress(PspnsError), checkpoints.lock():  # unless another process is at it
                 checkpoints.remove()
-    with suppress(OSError):  # there are others in it, or it never was
+    with suppress(OSError):  # there are others in it
         unfinished.rmdir()
 
 

@@ -25,7 +25,7 @@ INTRODUCTION = (
     "what was tried where ours are far from it is told in another, which has figures of [results](results.md).",
     "± is the standard deviation over seeds. More on both rules stands in [protocols](protocols.md), on limits of "
     "steps and other options in [experiments](experiments.md): training ends after 5 evaluations without improvement, "
-    "where the paper waits for 10. The same with plots is the page that `pspns experiment all` ends in.",
+    "of six records after 10, as in the paper. The same with plots is the page that `pspns experiment all` ends in.",
 )
 
 

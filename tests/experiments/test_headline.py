@@ -185,7 +185,7 @@ def test_what_helps_instead(records):
         "Under `strict` our recipe `recommended` is above RNS in the one case there is:"
     )
     assert words(records)[6] == (
-        "Settings under `strict`: on MovieLens-1M with LightGCN RNS and PSP-NS have their defaults, and recommended "
+        "Settings under `strict`: on MovieLens-1M with LightGCN, RNS and PSP-NS have their defaults, and recommended "
         "the learning rate and L2 weight that validation of MovieLens-1M and Epinions chose."
     )
     assert words(records)[5].startswith(
@@ -195,12 +195,13 @@ def test_what_helps_instead(records):
 
 def test_the_svd_by_itself(records):
     put_place(records, "ml-1m", BELOW)
-    assert not any(text.startswith("The SVD, which") for text in words(records))
+    assert not any(text.startswith("The SVD by itself") for text in words(records))
     put(records, "psp-ns", 0.2, baselines={"svd": [0.3]}, hits=BELOW)
     put(records, "psp-ns", 0.4, baselines={"svd": [0.3]}, protocol="published", hits=BELOW)
     assert (
-        "The SVD, which PSP-NS takes its proposals from, ranks better by itself than PSP-NS does in 0 of 1 under "
-        "`published` and in 1 of 1 under `strict`, at the rank that validation chose and under the same mask."
+        "The SVD by itself, its items scaled back by the roots of their degrees and its rank chosen on validation, "
+        "ranks better than PSP-NS in 0 of 1 under `published`, where PSP-NS stands at its defaults, and in 1 of 1 "
+        "under `strict`; both have the same mask."
     ) in words(Records(records.folder))
 
 
@@ -246,8 +247,8 @@ def test_what_trials_chose_is_compared_if_all_had_some_and_what_was_given_up_is_
     # 0.4 as trials chose it against 0.5 at the defaults, which are ahead of 0.45 on validation.
     assert "and -20.0 % under `strict`" in found[0]
     assert found[6:] == (
-        "Settings under `strict`: on MovieLens-1M with LightGCN RNS, PSP-NS and recommended had as many trials each, "
-        "judged on validation: 3 (the defaults and random draws), one seed, at most 20,000 steps.",
+        "Settings under `strict`: RNS, PSP-NS and recommended had 3 trials each on MovieLens-1M with LightGCN (the "
+        "defaults and random draws, one seed, at most 20,000 steps), judged on validation.",
         "Trials are short and favour what learns fast. Where the defaults were ahead on validation once both had "
         "trained as long as they may, they stand in place of what trials chose: RNS on MovieLens-1M with LightGCN.",
     )

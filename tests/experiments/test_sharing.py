@@ -237,7 +237,7 @@ def test_who_waits_goes_on_with_what_a_killed_process_was_at(data: GivenSplit, t
             say=say,
             watch=lambda step, *rest: steps.append(step),
         )
-    assert f"waiting for other processes, which are at {SAMPLERS[0].name}" in said
+    assert f"waiting for other processes; not done yet: {SAMPLERS[0].name}" in said
     assert steps[0] > 1
     assert read(tmp_path / "shared") == read(tmp_path / "alone")
 

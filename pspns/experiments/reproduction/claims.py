@@ -14,7 +14,7 @@ from pspns.experiments.published import Claim
 from pspns.experiments.records import Records, relative
 from pspns.experiments.reproduction import _denoised_worlds, _planted_copies, _popular_proposals
 from pspns.experiments.reproduction._beside import FAR, words
-from pspns.experiments.reproduction._claim_checks import CAVEATS, CHECKS, PRINTED
+from pspns.experiments.reproduction._claim_checks import CAVEATS, CHECKED_FOR_LESS, CHECKS, PRINTED
 from pspns.experiments.reproduction._comparisons import (
     cell_of,
     cells_of,
@@ -79,9 +79,10 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
         note=(
             "Figures in percent. A comparison holds if the mean over seeds is on the claimed side, however little; "
             "where that may be luck, it says so: p is that of a sign-flip test over users in Recall@20 and "
-            "Precision@20, else of Welch's test over seeds, Holm-corrected within the claim; *not tested* is what has "
-            "neither. Margins must be wider by more than two standard errors. A setting has a best value if the one "
-            "that validation chose is above both ends of the grid on the test; between them it may go up and down. "
+            "Precision@20, else, and where train differs, that of Welch's test over seeds, Holm-corrected within each "
+            "way of looking at the claim, of curves for their two ends; *not tested* is what has neither. "
+            "Margins must be wider by more than two standard errors. A setting has a best value if the one that "
+            "validation chose is above both ends of the grid on the test; between them it may go up and down. "
             "Methods have the settings that trials on validation chose, if all that are compared had trials; under "
             "`published` only those that build pairs can have. *in print*: what the paper's own figures say. *made "
             "in*: sections; tables and figures as the paper's source numbers them, and as its text calls them."
@@ -95,8 +96,9 @@ def section(records: Records, data_names: Sequence[str]) -> Section:
             *(f"Under `{protocol}` {count_words(of[protocol] for of in verdicts.values())}." for protocol in PROTOCOLS),
             "A claim holds as far as there are records; what is not measured yet stands beside it. Where methods are "
             "compared, and the paper says it of all data sets, methods or metrics, one comparison that clearly fails "
-            "refutes it, unless the note says that it was checked for less than the paper did. What is measured "
-            "otherwise (worlds with planted truth, curves, margins, seconds) holds in part if some of it does.",
+            "refutes it, unless the note says that a failure is no last word. What is measured otherwise (worlds with "
+            "planted truth, groups of users, curves, margins, seconds) holds in part if some of it does. A claim of "
+            "which nothing holds does not hold, even where luck cannot be told.",
         ),
         tables=(table,),
         is_shaped_by_test=True,
@@ -111,7 +113,7 @@ def verdict(claim: Claim, records: Records, data_names: Sequence[str], protocol:
         found.append(_percent_verdict(claim, records, data_names, protocol))
     elif claim.comparisons:
         outcomes = measured(claim, records, data_names, protocol)
-        everywhere = not claim.often and claim.name not in CAVEATS
+        everywhere = not claim.often and claim.name not in CHECKED_FOR_LESS
         judged = judge(outcomes, often=claim.often, everywhere=everywhere)
         found.append(with_weak_rivals(judged, claim, records, data_names, protocol))
     if claim.name in CHECKS:

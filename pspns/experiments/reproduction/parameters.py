@@ -243,7 +243,7 @@ def degree_does_best(records: Records, data_names: Sequence[str], protocol: str)
         for label, one in seen.items():
             what = f"{known_data(data).title}, Recall@20 after {steps_words(one)}, {BY_DEGREE} against {label}"
             pairs.append(Pair(what, by_degree, one))
-    return judge(decide(pairs))
+    return judge(decide(pairs), everywhere=True)
 
 
 def weights_help_as_validation_chose_them(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:

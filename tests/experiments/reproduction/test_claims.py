@@ -13,7 +13,7 @@ from pspns.experiments.reproduction._denoised_worlds import DENOISERS
 from pspns.experiments.reproduction._equal_steps import FIXED
 from pspns.experiments.reproduction._masks import RANDOM, SPARED, TRAIN
 from pspns.experiments.reproduction._theory_section import wider_margins
-from pspns.experiments.reproduction.claims import EXPERIMENT, printed_words, verdict, where
+from pspns.experiments.reproduction.claims import EXPERIMENT, note, printed_words, verdict, where
 from pspns.experiments.reproduction.parameters import PARAMETERS
 from pspns.experiments.verdicts import WORDS, Verdict, judge
 
@@ -326,6 +326,8 @@ def test_whether_weights_help_inactive_users_more(records):
     )
     put(records, "psp-ns", 0.21, inactive={"recall@20": 0.205})
     assert word(records, "weights-lessen-activity-bias") == "does not hold"
+    put(records, "psp-ns", 0.21, inactive={"recall@20": 0.205}, limit=50)
+    assert why(records, "weights-lessen-activity-bias").startswith("1 not compared: a lower limit")
     assert printed_words(CLAIMS["weights-lessen-activity-bias"]) == (
         "holds but for 1 of 4: Ml-1m: Recall@20 +1.9 % for inactive users, +2.6 % for the others"
     )
@@ -336,6 +338,8 @@ def test_what_was_checked_for_less_than_the_paper_did_is_not_refuted_by_one_comp
     for method, value in (("psp-ns", 0.4), ("inverse-sqrt", 0.2)):
         put(records, method, value)
     assert word(records, "user-weights-help") == "holds in part"
+    assert "a failure is no last word" in note(CLAIMS["user-weights-help"])
+    assert note(CLAIMS["best-of-all-with-mf"]) is None
     # Weights at the sensitivity that validation chose say it otherwise, and are told beside it.
     sensitivity = PARAMETERS["sensitivity-has-a-best-value"]
     put(records, "psp", 0.3, changes=FIXED, steps=20_000)

@@ -45,6 +45,10 @@ def written(folder, name, *, users, items, seconds):
     (folder / f"construction-time-{name}.json").write_text(json.dumps(record))
 
 
+def test_seconds_are_measured_while_nobody_is_at_anything_else():
+    assert all(job.alone for job in find_experiment("construction-time").jobs("ml-1m"))
+
+
 def test_the_record_has_every_stage_and_what_was_built(records):
     record = json.loads((records.folder / "construction-time-toy.json").read_text())
     assert set(record["seconds"]) == {"svd", "proposals", "merge", "weights", "all"}
