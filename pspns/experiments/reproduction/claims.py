@@ -189,7 +189,7 @@ def where(claim: Claim) -> str:
     """Sections, and what shows it.
 
     >>> where(published.claims()["lifts-samplers"]), where(published.claims()["no-leak"])
-    ('3.6, 4.5; Figure 2(c)–(d), called Figure 4', '4.1')
+    ('abstract, 1, 3.6, 4.5, 5; Figure 2(c)–(d), called Figure 4', '4.1')
     """
     called = "" if claim.called in ("", claim.number) else f", called {claim.called}"
     if claim.called.startswith("Section"):
