@@ -190,6 +190,9 @@ def hold(units: Sequence[Trials], data: Data, records: Records, terms: Terms, te
         if record and begun:
             known[name] = begun
             _write(owners[name], known, records, terms, {key: record[key] for key in OF_ALL})
+    for unit in units:
+        if all(cell.name in known for cell in unit.cells(terms)):  # fewer are asked for now than were begun
+            _write(unit, known, records, terms, {})
     waiting = loops((cell for name, cell in cells.items() if name not in known), short)
     while waiting:
         loop = waiting.pop(0)

@@ -417,6 +417,17 @@ class TestGoingOn:
         carry(tuned_of(*cells), tmp_path / "stopped", None)
         assert not calls
 
+    def test_fewer_trials_than_were_begun_may_all_be_there(self, data: GivenSplit, tmp_path: Path) -> None:
+        cell = Cell(DATA, "mf", "uniform")
+        records = carry(tuned_of(cell), tmp_path, data)
+        record = json.loads((tmp_path / f"{Trials(cell).name}.json").read_text())
+        del record["chosen"]  # stopped after the first of three
+        records.write(Trials(cell).name, record | {"trials": record["trials"][:1]})
+        said: list[str] = []
+        carry(tuned_of(cell), tmp_path, data, dataclasses.replace(PLAIN, trials=1), say=said.append)
+        assert not [line for line in said if "in one loop" in line]
+        assert json.loads((tmp_path / f"{Trials(cell).name}.json").read_text())["chosen"] == {}
+
     @pytest.mark.parametrize("change", [{"trials": 2}, {"trials": 4}, {"max_steps": 4}])
     def test_a_choice_between_other_trials_is_refused_unless_any_will_do(
         self, data: GivenSplit, tmp_path: Path, change: dict[str, int]
