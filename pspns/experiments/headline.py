@@ -15,9 +15,10 @@ from pspns.experiments.paper_figures import Figure, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
 from pspns.experiments.reproduction import mf, overall
 from pspns.experiments.reproduction import protocol as protocol_experiment
-from pspns.experiments.reproduction._beside import FAR, against, differences, words
+from pspns.experiments.reproduction._beside import FAR, against, differences, from_to, words
 from pspns.experiments.reproduction._claim_checks import more_than_the_svd
 from pspns.experiments.reproduction._comparisons import are_tuned, cell_of, is_given_up, run_on, see_alike
+from pspns.experiments.reproduction._curves import CLEAR
 from pspns.experiments.reproduction._masks import SPARED, TRAIN
 from pspns.experiments.reproduction._protocol_section import mask_share
 from pspns.experiments.sections import Number, Plot, Section, Series, Table, TableCell
@@ -32,7 +33,6 @@ INSTEAD_WORDS = {
 METRIC = "recall@20"
 TABLES = {"lightgcn": "overall", "mf": "mf"}
 """Of the paper, by model."""
-CLEAR = 0.05
 NOT_APART = "not clearly apart from RNS"
 NAMED = 2
 """Data sets and models that are named one by one; of more there is a range."""
@@ -340,7 +340,7 @@ def settings_words(places: Sequence[Place]) -> Iterator[str]:
     others = [place.title for place in seen if not place.is_tuned]
     told = []
     if tuned:
-        n_trials = ranged_counts([place.n_trials for place in seen if place.is_tuned])
+        n_trials = from_to([place.n_trials for place in seen if place.is_tuned])
         told.append(
             f"RNS, PSP-NS and recommended had {n_trials} trials each on {listed(tuned)} (the defaults and random "
             f"draws, one seed, at most {MOST_STEPS:,} steps), judged on validation"
@@ -358,15 +358,6 @@ def settings_words(places: Sequence[Place]) -> Iterator[str]:
             "Trials are short and favour what learns fast. Where the defaults were ahead on validation once both had "
             f"trained as long as they may, they stand in place of what trials chose: {'; '.join(given_up)}."
         )
-
-
-def ranged_counts(counts: Sequence[int]) -> str:
-    """
-    >>> ranged_counts([3, 3]), ranged_counts([2, 5])
-    ('3', '2 to 5')
-    """
-    low, high = min(counts), max(counts)
-    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def limit_words(places: Sequence[Place]) -> Iterator[str]:

@@ -196,6 +196,16 @@ def against(tested: Difference | None, why_not: str = "") -> tuple[TableCell, st
     return points, "< 0.001" if tested.p_value < 0.001 else f"{tested.p_value:.3f}"
 
 
+def from_to(counts: Sequence[int]) -> str:
+    """The least and the most of some counts.
+
+    >>> from_to([40, 1080, 40]), from_to([7, 7])
+    ('40 to 1,080', '7')
+    """
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 def words(metric: str) -> str:
     """As readers know it.
 

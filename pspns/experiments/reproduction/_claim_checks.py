@@ -69,16 +69,7 @@ def denoisers_leave_inactive_users_behind(records: Records, data_names: Sequence
         for method in DENOISERS:
             what = f"{known_data(data).title}, {method_words(method)}"
             seen = records.see(cell_of(data, "lightgcn", method))
-            if seen is None or plain is None or not are_alike(seen, plain):
-                outcomes.append(Outcome(what, None, why_not=CUT_SHORT if seen and plain else ""))
-                continue
-            changes = _changes(seen, plain)
-            if changes is None:
-                outcomes.append(Outcome(what, None))
-                continue
-            inactive, other = changes
-            names = (seen.name, plain.name)
-            outcomes.append(Outcome(what, inactive < other, _of_groups(inactive, other), UNTESTED, records=names))
+            outcomes.append(_by_group(what, seen, plain, lambda inactive, other: inactive < other))
     return judge(outcomes)
 
 
@@ -126,16 +117,7 @@ def weights_lessen_activity_bias(records: Records, data_names: Sequence[str], pr
     for data in of_paper(data_names, "inactive-users"):
         what = known_data(data).title
         weighted, plain = (records.see(cell_of(data, "lightgcn", method, protocol)) for method in ("psp-ns", "psp"))
-        if weighted is None or plain is None or not are_alike(weighted, plain):
-            outcomes.append(Outcome(what, None, why_not=CUT_SHORT if weighted and plain else ""))
-            continue
-        changes = _changes(weighted, plain)
-        if changes is None:
-            outcomes.append(Outcome(what, None))
-            continue
-        inactive, other = changes
-        names = (weighted.name, plain.name)
-        outcomes.append(Outcome(what, inactive > other, _of_groups(inactive, other), UNTESTED, records=names))
+        outcomes.append(_by_group(what, weighted, plain, lambda inactive, other: inactive > other))
     return judge(outcomes, of="data sets")
 
 
@@ -149,6 +131,16 @@ def printed_of_activity_bias() -> list[Outcome]:
         )
         found.append(Outcome(published.data_sets()[data].paper, inactive > other, _of_groups(inactive, other)))
     return found
+
+
+def _by_group(what: str, one: Seen | None, plain: Seen | None, holds: Callable[[float, float], bool]) -> Outcome:
+    """Whether changes against plain training, of inactive users and of the others, are as claimed."""
+    if one is None or plain is None or not are_alike(one, plain):
+        return Outcome(what, None, why_not=CUT_SHORT if one and plain else "")
+    changes = _changes(one, plain)
+    if changes is None:
+        return Outcome(what, None)
+    return Outcome(what, holds(*changes), _of_groups(*changes), UNTESTED, records=(one.name, plain.name))
 
 
 def _of_groups(inactive: float, other: float) -> str:

@@ -22,13 +22,13 @@ from pspns.experiments.records import (
     p_value_of_seeds,
 )
 from pspns.experiments.reproduction._beside import words
+from pspns.experiments.reproduction._curves import CLEAR
 from pspns.experiments.trials import Trials, tuned_cell
 from pspns.experiments.user_groups import groups
 from pspns.experiments.verdicts import CUT_SHORT, Outcome
 
 # Of claims that a picture or nothing shows; the pictures' data sets are not named, so those that most tables have.
 MODEL, METRICS, DATA = "lightgcn", ("recall@20", "precision@20"), published.tables()["variants"].data
-CLEAR = 0.05
 UNTESTED = "not tested"
 """Said of differences that might be luck for all that records tell."""
 USERS = {"all": "", "inactive": ", inactive users", "other": ", other users"}

@@ -13,6 +13,7 @@ from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
 from pspns.experiments.planted_truth import WORLDS
 from pspns.experiments.records import Record, Records, is_cut_short, p_value_of_seeds
+from pspns.experiments.reproduction._beside import from_to
 from pspns.experiments.reproduction._comparisons import UNTESTED, of_paper, told_from_luck
 from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS, record_name
 from pspns.experiments.reproduction._planted_copies import NAME as COPIES
@@ -70,7 +71,7 @@ def denoisers_err(records: Records, data_names: Sequence[str], protocol: str) ->
                 figures = (
                     f"{100 * accuracy:.2f} % of what it keeps is true, {100 * before['accuracy']:.2f} % of what was "
                     f"there; of the truth {100 * coverage:.2f} % is left of {100 * before['coverage']:.2f} %; best "
-                    f"after {ranged(record['denoisers'][method]['best_step'])} steps"
+                    f"after {from_to(record['denoisers'][method]['best_step'])} steps"
                 )
                 holds = accuracy <= before["accuracy"] and coverage < before["coverage"]
                 outcomes.append(Outcome(what, holds, figures, records=(name,)))
@@ -129,15 +130,6 @@ def truer_than_denoised(records: Records, data_names: Sequence[str], protocol: s
                 figures = f"{100 * ours:.1f} % against {100 * kept:.1f} %"
                 outcomes.append(Outcome(title, ours > kept, figures, records=names))
     return judge(outcomes, of="figures of planted worlds")
-
-
-def ranged(steps: Sequence[int]) -> str:
-    """
-    >>> ranged([40, 1080, 40]), ranged([7, 7])
-    ('40 to 1,080', '7')
-    """
-    low, high = min(steps), max(steps)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _pair(data: str, model: str, protocol: str) -> tuple[Cell, Cell]:

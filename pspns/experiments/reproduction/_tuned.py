@@ -11,7 +11,7 @@ from pspns.experiments.records import Records, Seen, why_not_compared
 from pspns.experiments.reproduction._beside import WHY_NOT_NOTE, against, captioned, differences
 from pspns.experiments.reproduction._comparisons import is_given_up, see_tuned
 from pspns.experiments.sections import Number, Table, TableCell
-from pspns.experiments.trials import Trials, tuned_cell
+from pspns.experiments.trials import Trials, count_trials, tuned_cell
 
 UNDER_PUBLISHED = (PSP_NS,)
 """As the paper did it: its own method chosen on its grids, the baselines at their defaults."""
@@ -71,9 +71,8 @@ def _number(seen: Seen | None) -> Number | None:
 
 
 def _n_trials(records: Records, cell: Cell) -> Number | None:
-    name = Trials(cell).name
-    record = records.find(name)
-    return Number(len(record["trials"]), digits=0, record=name) if record else None
+    n_trials = count_trials(records, cell)
+    return Number(n_trials, digits=0, record=Trials(cell).name) if n_trials else None
 
 
 def _choice(records: Records, cell: Cell) -> str | None:

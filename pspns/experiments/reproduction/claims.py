@@ -18,7 +18,6 @@ from pspns.experiments.reproduction._claim_checks import CAVEATS, CHECKED_FOR_LE
 from pspns.experiments.reproduction._comparisons import (
     cell_of,
     cells_of,
-    compared,
     figure,
     in_print,
     is_about,
@@ -115,19 +114,20 @@ def verdict(claim: Claim, records: Records, data_names: Sequence[str], protocol:
         outcomes = measured(claim, records, data_names, protocol)
         everywhere = not claim.often and claim.name not in CHECKED_FOR_LESS
         judged = judge(outcomes, often=claim.often, everywhere=everywhere)
-        found.append(with_weak_rivals(judged, claim, records, data_names, protocol))
+        found.append(with_weak_rivals(judged, claim, records, data_names, outcomes))
     if claim.name in CHECKS:
         found.append(CHECKS[claim.name](records, data_names, protocol))
     return together(*found)
 
 
 def with_weak_rivals(
-    judged: Verdict, claim: Claim, records: Records, data_names: Sequence[str], protocol: str
+    judged: Verdict, claim: Claim, records: Records, data_names: Sequence[str], outcomes: Sequence[Outcome]
 ) -> Verdict:
     """Told, too, in how many of the comparisons that hold the other method is further below its printed figure than
     our figures usually are: to be above it is no feat."""
     weak = 0
-    for single in singles(claim, [data for data in data_names if is_about(claim, data)]):
+    compared = singles(claim, [data for data in data_names if is_about(claim, data)])
+    for single, outcome in zip(compared, outcomes, strict=True):
         printed_as = known_data(single.data).printed_as
         if claim.shown_in not in published.tables() or not printed_as or known_data(single.data).note:
             continue
@@ -135,7 +135,6 @@ def with_weak_rivals(
             claim.shown_in, printed_as, single.model, single.worse, single.metric, users=single.users
         )
         ours = records.see(cell_of(single.data, single.model, single.worse, "published"))
-        (outcome,) = compared(records, [single], protocol)
         mean = figure(ours, single.metric, single.users) if ours else None
         weak += bool(outcome.holds and of_print and mean and relative(mean, of_print) < -FAR)
     if not weak:
