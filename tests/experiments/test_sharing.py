@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from other_processes import at_once, wait_until
 from toy import given_split
 
 from pspns.data.split import GivenSplit
@@ -72,36 +70,6 @@ def carry(folder: Path, data: GivenSplit, one: Experiment, **how: Any) -> list[s
     records = Records(folder / "cells")
     carry_out({DATA: [one]}, records, TERMS, lambda name: data, unfinished=folder / "u", say=said.append, **how)
     return said
-
-
-def begun(work: Callable[[], object]) -> BaseProcess:
-    """A process of its own at it; what it says is thrown away."""
-
-    def work_alone() -> None:
-        torch.set_num_threads(1)  # the threads of this process are not there in a copy of it, which would wait for them
-        work()
-
-    process = multiprocessing.get_context("fork").Process(target=work_alone)
-    process.start()
-    return process
-
-
-@contextmanager
-def at_once(*works: Callable[[], object]) -> Iterator[list[BaseProcess]]:
-    processes = [begun(work) for work in works]
-    try:
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.join()
-
-
-def wait_until(is_true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_true():
-        assert time.monotonic() < deadline, "waited a minute in vain"
-        time.sleep(0.002)
 
 
 def slowly(*_: object) -> None:
@@ -292,6 +260,27 @@ def test_seconds_are_measured_while_nobody_is_at_anything(data: GivenSplit, tmp_
     assert names(tmp_path / "shared") == {timed.name, "clock-toy", *(cell.name for cell in SAMPLERS[:4])}
     assert sum(line.endswith("False") for line in seen.read_text().splitlines()) == 1  # of five
     assert json.loads((tmp_path / "shared" / "cells" / "clock-toy.json").read_text())["could_others_begin"] is False
+
+
+def test_who_waits_looks_for_a_small_share_of_the_time(
+    data: GivenSplit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that takes longer than a twentieth of the pause is paid for with a longer one."""
+    taken, pauses = ExitStack(), []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        taken.close()
+
+    monkeypatch.setattr(carrying_out, "PAUSE", 1e-9)
+    monkeypatch.setattr(carrying_out, "LOOKING", 1e-3)
+    monkeypatch.setattr(carrying_out.time, "sleep", sleep)
+    looks = iter([0.0, 0.25])
+    monkeypatch.setattr(carrying_out.time, "perf_counter", lambda: next(looks, 0.0))
+    with taken:
+        taken.enter_context(Sharing(tmp_path / "u").taken([SAMPLERS[0].name]))
+        carry(tmp_path, data, experiment(SAMPLERS[0]))
+    assert pauses == [250.0]
 
 
 def test_what_cannot_be_trained_is_not_waited_for(

@@ -6,7 +6,6 @@ import dataclasses
 import errno
 import hashlib
 import math
-import multiprocessing
 import os
 import random
 import resource
@@ -14,14 +13,14 @@ import shutil
 import signal
 import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from other_processes import at_once, wait_until
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -93,28 +92,6 @@ def names(folder: Path) -> list[str]:
 
 def file_of(step: int) -> str:
     return f"step-{step:09d}.safetensors"
-
-
-@contextmanager
-def another_process(work: Callable[[], None]) -> Iterator[multiprocessing.process.BaseProcess]:
-    def work_alone() -> None:
-        torch.set_num_threads(1)  # the threads of this process are not there in a copy of it, which would wait for them
-        work()
-
-    process = multiprocessing.get_context("fork").Process(target=work_alone)
-    process.start()
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.join()
-
-
-def wait_until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_true():
-        assert time.monotonic() < deadline, "waited a minute in vain"
-        time.sleep(0.001)
 
 
 class TestRoundTrip:
@@ -349,7 +326,7 @@ class TestKilled:
                 setattr(module, name, die)  # in the other process only
                 write(checkpoints, 3)
 
-        with another_process(work) as process:
+        with at_once(work) as (process,):
             process.join(60)
             assert process.exitcode == -signal.SIGKILL
         assert step_found(checkpoints) == expected
@@ -374,7 +351,7 @@ class TestKilled:
 
         before = 0
         for _ in range(15):
-            with another_process(work) as process:
+            with at_once(work) as (process,):
                 wait_until(lambda: newest() > before + 1)  # noqa: B023
                 time.sleep(wait.uniform(0, 0.02))
             assert process.exitcode == -signal.SIGKILL
@@ -586,7 +563,7 @@ class TestLock:
 
     @pytest.mark.promise("nothing-overwritten")
     def test_a_second_process_is_told_who_writes_there(self, checkpoints: Checkpoints, folder: Path) -> None:
-        with another_process(self.hold(checkpoints)) as holder:
+        with at_once(self.hold(checkpoints)) as (holder,):
             wait_until((folder / file_of(1)).exists)
             for _ in range(2):  # asking does not take it
                 with pytest.raises(PspnsError) as caught:
