@@ -96,7 +96,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             comes_back_words(figures, data_names),
             against_rns(places, PSP_NS),
             *(against_rns(places, method, INSTEAD_WORDS[method]) for method in INSTEAD),
-            *svd_words(asked, data_names),
+            *svd_words(asked, list(dict.fromkeys(place.data for place in places))),
             *settings_words(places),
             *limit_words(places),
         ),

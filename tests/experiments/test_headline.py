@@ -203,6 +203,10 @@ def test_the_svd_by_itself(records):
         "ranks better than PSP-NS in 0 of 1 under `published`, where PSP-NS stands at its defaults, and in 1 of 1 "
         "under `strict`; both have the same mask."
     ) in words(Records(records.folder))
+    # Another split of the same data is no case of its own here, as it is none in the rest of the headline.
+    put(records, "psp-ns", 0.2, data="ml-1m-by-user", baselines={"svd": [0.3]}, hits=BELOW)
+    told = words(Records(records.folder), [*DATA, "ml-1m-by-user"])
+    assert sum("in 1 of 1 under `strict`; both have the same mask." in text for text in told) == 1
 
 
 def test_what_a_limit_cut_short_is_named(records):
