@@ -16,6 +16,7 @@ import pytest
 from pspns.experiments import reproduction_page, results_page
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.headline import place_at
+from pspns.experiments.on_top import ranking
 from pspns.experiments.paper_figures import paper_figures, tried
 from pspns.experiments.records import Records, difference, relative
 from pspns.experiments.reproduction._claim_checks import more_than_the_svd
@@ -284,3 +285,25 @@ def test_what_helps_in_the_readme_is_what_the_records_say():
             name = row.split("`")[1]
             figures = members[name] if name in members else members["plain"]["baselines"][name]
             assert shown.strip() == f"{100 * figures['test']['recall@20']['mean']:.2f}", f"{row} on {data}"
+
+
+def test_what_harder_negatives_do_in_the_readme_is_what_the_records_say():
+    said = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    records = Records(ROOT / "results" / "cells")
+    harder_helps = ("epinions", "pinterest", "yelp2018-part")
+    ml_1m, *others = (ranking(records, data, "lightgcn", "overall") for data in ("ml-1m", *harder_helps))
+    of_dns, of_rns = (
+        [f"{100 * dict(one.best_first)[name].mean('recall@20'):.2f}" for one in others] for name in ("DNS", "RNS")
+    )
+    assert [one.best_first[0][0] for one in others] == ["DNS"] * 3
+    assert "{} on Epinions, {} on Pinterest and {} on Yelp2018".format(*of_dns) in said
+    assert "RNS {}, {} and {}, and nothing else".format(*of_rns) in said
+    dns, rns, ease = (100 * dict(ml_1m.best_first)[name].mean("recall@20") for name in ("DNS", "RNS", "EASE"))
+    assert dns < rns
+    softer = read_record("hardness-lightgcn-ml-1m-dns-n-4")["members"]["dns, n 4"]["test"]["recall@20"]["mean"]
+    assert f"what three trials chose has {dns:.2f} against {rns:.2f}; with 4 candidates" in said
+    assert f"all else at its default it has [{100 * softer:.2f}](docs/results.md)" in said
+    assert f"`ease` is highest with {ease:.2f}" in said
+    for data in ("ml-1m", "epinions"):
+        assert ranking(records, data, "mf", "mf").best_first[0][0] == "EASE"
+    assert ml_1m.best_first[0][0] == "EASE"

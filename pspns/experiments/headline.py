@@ -11,6 +11,7 @@ from pspns.experiments import published
 from pspns.experiments._cells import MODELS
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
+from pspns.experiments.on_top import on_top_words, ranking
 from pspns.experiments.paper_figures import Figure, paper_figures, same_as_paper
 from pspns.experiments.records import Difference, Records, Seen, relative
 from pspns.experiments.reproduction import mf, overall
@@ -87,6 +88,8 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
         for model, experiment in (("lightgcn", overall.EXPERIMENT), ("mf", mf.EXPERIMENT))
         for data in run_on(experiment, data_names)
     ]
+    # What they lack is missed where all methods are shown.
+    rankings = [(one.title, ranking(asked.since(), one.data, one.model, TABLES[one.model])) for one in places]
     return Section(
         name="headline",
         title="What comes of the paper",
@@ -97,6 +100,7 @@ def headline(records: Records, data_names: Sequence[str]) -> Section:
             against_rns(places, PSP_NS),
             *(against_rns(places, method, INSTEAD_WORDS[method]) for method in INSTEAD),
             *svd_words(asked, list(dict.fromkeys(place.data for place in places))),
+            *on_top_words(rankings),
             *settings_words(places),
             *limit_words(places),
         ),
