@@ -27,6 +27,7 @@ from pspns.experiments.reproduction._comparisons import (
     see_tuned,
 )
 from pspns.experiments.reproduction._denoised_worlds import DENOISERS
+from pspns.experiments.reproduction._full_svd import full_svd_is_costly
 from pspns.experiments.reproduction._masks import RANDOM, SPARED, TRAIN
 from pspns.experiments.reproduction._planted_checks import (
     accuracy_and_coverage,
@@ -38,6 +39,7 @@ from pspns.experiments.reproduction._planted_checks import (
 from pspns.experiments.reproduction._popular_proposals import normalising_lessens_popularity_bias
 from pspns.experiments.reproduction._protocol_section import NEVER_SAW_PSP, ROWS
 from pspns.experiments.reproduction._theory_checks import margins_grow_with_weight, margins_widen
+from pspns.experiments.reproduction._wavering_denoisers import denoisers_waver
 from pspns.experiments.verdicts import CUT_SHORT, NOT_MEASURED, UNTESTABLE, Outcome, Verdict, judge
 
 Check = Callable[[Records, Sequence[str], str], Verdict]
@@ -48,10 +50,6 @@ MODEL_TABLES = (("lightgcn", "overall"), ("mf", "mf"))
 
 def cannot_be_tested(why: str) -> Check:
     return lambda records, data_names, protocol: Verdict(UNTESTABLE, why)
-
-
-def not_measured(why: str) -> Check:
-    return lambda records, data_names, protocol: Verdict(NOT_MEASURED, why)
 
 
 def where_run(experiment: Experiment, check: Check) -> Check:
@@ -255,11 +253,11 @@ def _changes(one: Seen, plain: Seen) -> tuple[float, float] | None:
 
 CHECKS: dict[str, Check] = {
     "denoisers-err": denoisers_err,
-    "denoisers-waver": not_measured("no record keeps which pairs a denoiser doubted when"),
+    "denoisers-waver": denoisers_waver,
     "denoisers-leave-inactive-users-behind": denoisers_leave_inactive_users_behind,
     "false-pairs-harm": false_pairs_harm,
     "normalising-lessens-popularity-bias": normalising_lessens_popularity_bias,
-    "full-svd-is-costly": not_measured("no full SVD is timed; where the smaller side has up to 1,000 rows ours is one"),
+    "full-svd-is-costly": full_svd_is_costly,
     "svd-suppresses-noise": svd_suppresses_noise,
     "as-many-neighbours-as-interactions": where_run(parameters.EXPERIMENT, parameters.degree_does_best),
     "copies-bring-new-negatives": copies_bring_new_negatives,

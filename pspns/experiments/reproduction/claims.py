@@ -12,7 +12,13 @@ from pspns.experiments.experiment import Experiment, Job
 from pspns.experiments.methods import method_words
 from pspns.experiments.published import Claim
 from pspns.experiments.records import Records, relative
-from pspns.experiments.reproduction import _denoised_worlds, _planted_copies, _popular_proposals
+from pspns.experiments.reproduction import (
+    _denoised_worlds,
+    _full_svd,
+    _planted_copies,
+    _popular_proposals,
+    _wavering_denoisers,
+)
 from pspns.experiments.reproduction._beside import FAR, words
 from pspns.experiments.reproduction._claim_checks import CAVEATS, CHECKED_FOR_LESS, CHECKS, PRINTED
 from pspns.experiments.reproduction._comparisons import (
@@ -52,7 +58,7 @@ def cells(data: str) -> Iterable[Cell]:
 
 
 def jobs(data: str) -> Iterable[Job]:
-    for measured_apart in (_denoised_worlds, _planted_copies, _popular_proposals):
+    for measured_apart in (_denoised_worlds, _wavering_denoisers, _planted_copies, _popular_proposals, _full_svd):
         yield from measured_apart.jobs(data)
 
 
