@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from pspns.components import find_part
 from pspns.data.planted import PlantedWorld
+from pspns.experiments._cells import MODELS as MODEL_WORDS
 from pspns.experiments.cells import SEEDS, Cell, Terms
 from pspns.experiments.experiment import Data, Job
 from pspns.experiments.methods import method_words
 from pspns.experiments.planted_truth import WORLDS, pairs_of, quality
-from pspns.experiments.records import Record
+from pspns.experiments.records import Record, Records
 from pspns.experiments.reproduction._jobs import describe_job
 from pspns.experiments.telling import Telling
 from pspns.run import run
@@ -33,11 +34,26 @@ def record_name(world: str, model: str) -> str:
 
 
 def jobs(data: str) -> Iterator[Job]:
+    yield from jobs_on_worlds(data, record_name, measure)
+
+
+def jobs_on_worlds(data: str, name_of: Callable[[str, str], str], measure: Callable[..., Record]) -> Iterator[Job]:
     """One for each world and model; made for the first data set that is asked for, and found by the others."""
     for world in WORLDS:
         for model in MODELS:
-            name = record_name(world, model)
+            name = name_of(world, model)
             yield Job(name, data, partial(measure, name, world, model))
+
+
+def of_each_denoiser(
+    records: Records, name_of: Callable[[str, str], str]
+) -> Iterator[tuple[str, str, str, Record | None]]:
+    """What it is in words, the denoiser, and its record's name with the record, if there is one."""
+    for world in WORLDS:
+        for model in MODELS:
+            name = name_of(world, model)
+            for method in DENOISERS:
+                yield f"{world}, {MODEL_WORDS[model]}, {method_words(method)}", method, name, records.find(name)
 
 
 def measure(name: str, world: str, model: str, interactions: Data, terms: Terms, telling: Telling) -> Record:

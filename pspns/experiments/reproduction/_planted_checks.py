@@ -11,11 +11,10 @@ from pspns.experiments._cells import MODELS as MODEL_WORDS
 from pspns.experiments.cells import Cell
 from pspns.experiments.data_sets import known_data
 from pspns.experiments.methods import method_words
-from pspns.experiments.planted_truth import WORLDS
 from pspns.experiments.records import Record, Records, is_cut_short, p_value_of_seeds
 from pspns.experiments.reproduction._beside import from_to
 from pspns.experiments.reproduction._comparisons import UNTESTED, of_paper, told_from_luck
-from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS, record_name
+from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS, of_each_denoiser, record_name
 from pspns.experiments.reproduction._planted_copies import NAME as COPIES
 from pspns.experiments.reproduction._theory_section import PLANTED
 from pspns.experiments.verdicts import CUT_SHORT, NOT_MEASURED, Outcome, Verdict, judge
@@ -55,26 +54,19 @@ def false_pairs_harm(records: Records, data_names: Sequence[str], protocol: str)
 def denoisers_err(records: Records, data_names: Sequence[str], protocol: str) -> Verdict:
     """What a denoiser keeps is no truer than what was there, and covers less."""
     outcomes = []
-    for world in WORLDS:
-        for model in MODELS:
-            name = record_name(world, model)
-            record = records.find(name)
-            for method in DENOISERS:
-                what = f"{world}, {MODEL_WORDS[model]}, {method_words(method)}"
-                if record is None:
-                    outcomes.append(Outcome(what, None))
-                    continue
-                before = record["observed"]
-                accuracy, coverage = (
-                    statistics.mean(record["denoisers"][method][key]) for key in ("accuracy", "coverage")
-                )
-                figures = (
-                    f"{100 * accuracy:.2f} % of what it keeps is true, {100 * before['accuracy']:.2f} % of what was "
-                    f"there; of the truth {100 * coverage:.2f} % is left of {100 * before['coverage']:.2f} %; best "
-                    f"after {from_to(record['denoisers'][method]['best_step'])} steps"
-                )
-                holds = accuracy <= before["accuracy"] and coverage < before["coverage"]
-                outcomes.append(Outcome(what, holds, figures, records=(name,)))
+    for what, method, name, record in of_each_denoiser(records, record_name):
+        if record is None:
+            outcomes.append(Outcome(what, None))
+            continue
+        before = record["observed"]
+        accuracy, coverage = (statistics.mean(record["denoisers"][method][key]) for key in ("accuracy", "coverage"))
+        figures = (
+            f"{100 * accuracy:.2f} % of what it keeps is true, {100 * before['accuracy']:.2f} % of what was "
+            f"there; of the truth {100 * coverage:.2f} % is left of {100 * before['coverage']:.2f} %; best "
+            f"after {from_to(record['denoisers'][method]['best_step'])} steps"
+        )
+        holds = accuracy <= before["accuracy"] and coverage < before["coverage"]
+        outcomes.append(Outcome(what, holds, figures, records=(name,)))
     return judge(outcomes, of="denoisers on planted worlds")
 
 

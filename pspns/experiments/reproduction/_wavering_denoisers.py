@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ from pspns.components import find_part
 from pspns.data.interactions import Floats
 from pspns.data.planted import PlantedWorld
 from pspns.evaluation.protocol import STRICT
-from pspns.experiments._cells import MODELS as MODEL_WORDS
 from pspns.experiments.cells import SEEDS, Cell, Terms
 from pspns.experiments.experiment import Data, Job
 from pspns.experiments.methods import method_words
-from pspns.experiments.planted_truth import WORLDS
 from pspns.experiments.records import Record, Records
 from pspns.experiments.reproduction._comparisons import UNTESTED, told_from_luck
-from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS
+from pspns.experiments.reproduction._denoised_worlds import DENOISERS, jobs_on_worlds, of_each_denoiser
 from pspns.experiments.reproduction._jobs import describe_job
 from pspns.experiments.telling import Telling
 from pspns.experiments.verdicts import Outcome, Verdict, judge
@@ -43,11 +40,7 @@ def record_name(world: str, model: str) -> str:
 
 
 def jobs(data: str) -> Iterator[Job]:
-    """One for each world and model; made for the first data set that is asked for, and found by the others."""
-    for world in WORLDS:
-        for model in MODELS:
-            name = record_name(world, model)
-            yield Job(name, data, partial(measure, name, world, model))
+    yield from jobs_on_worlds(data, record_name, measure)
 
 
 def measure(name: str, world: str, model: str, interactions: Data, terms: Terms, telling: Telling) -> Record:
@@ -121,26 +114,21 @@ def denoisers_waver(records: Records, data_names: Sequence[str], protocol: str) 
     by what chance drew alone. Both protocols train denoisers alike."""
     outcomes: list[Outcome] = []
     p_values: dict[int, float] = {}
-    for world in WORLDS:
-        for model in MODELS:
-            name = record_name(world, model)
-            record = records.find(name)
-            for method in DENOISERS:
-                what = f"{world}, {MODEL_WORDS[model]}, {method_words(method)}"
-                if record is None:
-                    outcomes.append(Outcome(what, None))
-                    continue
-                early, before = (record["alike"][method][moment] for moment in (EARLY, BEFORE))
-                if None in (*early, *before):
-                    outcomes.append(Outcome(what, None, why_not=ALL_THE_SAME))
-                    continue
-                if len(early) > 1:
-                    p_values[len(outcomes)] = float(stats.ttest_rel(early, before).pvalue)
-                at = record["steps"]
-                figures = (
-                    f"ranks of weights at step {at[LATE]:,} correlate with those at step {at[EARLY]:,} by "
-                    f"{statistics.mean(early):.2f}, with those at step {at[BEFORE]:,} by {statistics.mean(before):.2f}"
-                )
-                holds = statistics.mean(early) < statistics.mean(before)
-                outcomes.append(Outcome(what, holds, figures, UNTESTED, records=(name,)))
+    for what, method, name, record in of_each_denoiser(records, record_name):
+        if record is None:
+            outcomes.append(Outcome(what, None))
+            continue
+        early, before = (record["alike"][method][moment] for moment in (EARLY, BEFORE))
+        if None in (*early, *before):
+            outcomes.append(Outcome(what, None, why_not=ALL_THE_SAME))
+            continue
+        if len(early) > 1:
+            p_values[len(outcomes)] = float(stats.ttest_rel(early, before).pvalue)
+        at = record["steps"]
+        figures = (
+            f"ranks of weights at step {at[LATE]:,} correlate with those at step {at[EARLY]:,} by "
+            f"{statistics.mean(early):.2f}, with those at step {at[BEFORE]:,} by {statistics.mean(before):.2f}"
+        )
+        holds = statistics.mean(early) < statistics.mean(before)
+        outcomes.append(Outcome(what, holds, figures, UNTESTED, records=(name,)))
     return judge(told_from_luck(outcomes, p_values), of="denoisers on planted worlds")

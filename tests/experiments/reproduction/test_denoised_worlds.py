@@ -2,41 +2,19 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from tiny_world import record_of_job
 
-from pspns.data.planted import plant
-from pspns.experiments.carrying_out import carry_out
-from pspns.experiments.experiment import Experiment
-from pspns.experiments.records import Records
 from pspns.experiments.reproduction import _denoised_worlds
-from pspns.experiments.reproduction._denoised_worlds import DENOISERS, jobs, record_name
+from pspns.experiments.reproduction._denoised_worlds import DENOISERS, jobs
 from pspns.experiments.request import QUICK
-from pspns.experiments.sections import Section
 
 TERMS = replace(QUICK, max_steps=6, device="cpu", changes=(*QUICK.changes, ("training.evaluate_every", 3)))
 
 
-class TinyWorld:
-    """In place of all three."""
-
-    def plant(self):
-        return plant("clustered", n_users=60, n_items=60, rng=np.random.default_rng(0), mean_preferences=20)
-
-
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_denoised_worlds, "WORLDS", ("planted-clustered",))
-        patch.setattr(_denoised_worlds, "MODELS", ("mf",))
-        real = _denoised_worlds.find_part
-        patch.setattr(
-            _denoised_worlds, "find_part", lambda kind, name: TinyWorld if kind == "datasets" else real(kind, name)
-        )
-        records = Records(tmp_path_factory.mktemp("cells"))
-        only_jobs = Experiment("", "", lambda records, data: Section("", "", ()), jobs=jobs)
-        carry_out({"other": [only_jobs]}, records, TERMS, lambda name: TinyWorld().plant().interactions)
-        return records.find(record_name("planted-clustered", "mf"))
+    return record_of_job(_denoised_worlds, TERMS, tmp_path_factory.mktemp("cells"))
 
 
 def test_every_denoiser_keeps_some_of_the_truth(record):

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tiny_world import TinyWorld, record_of_job
 
-from pspns.data.planted import plant
-from pspns.experiments.carrying_out import carry_out
 from pspns.experiments.cells import Cell
-from pspns.experiments.experiment import Experiment
+from pspns.experiments.planted_truth import WORLDS
 from pspns.experiments.records import Records
 from pspns.experiments.reproduction import _wavering_denoisers
 from pspns.experiments.reproduction._denoised_worlds import DENOISERS, MODELS
@@ -19,34 +18,18 @@ from pspns.experiments.reproduction._wavering_denoisers import (
     LATE,
     alike,
     denoisers_waver,
-    jobs,
     moments_of,
     record_name,
 )
 from pspns.experiments.request import QUICK
-from pspns.experiments.sections import Section
 from pspns.run import run
 
 TERMS = replace(QUICK, max_steps=24, device="cpu")
 
 
-class TinyWorld:
-    """In place of all three."""
-
-    def plant(self):
-        return plant("clustered", n_users=60, n_items=60, rng=np.random.default_rng(0), mean_preferences=20)
-
-
 @pytest.fixture(scope="module")
 def record(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_wavering_denoisers, "WORLDS", ("planted-clustered",))
-        patch.setattr(_wavering_denoisers, "MODELS", ("mf",))
-        patch.setattr(_wavering_denoisers, "find_part", lambda kind, name: TinyWorld)
-        records = Records(tmp_path_factory.mktemp("cells"))
-        only_jobs = Experiment("", "", lambda records, data: Section("", "", ()), jobs=jobs)
-        carry_out({"other": [only_jobs]}, records, TERMS, lambda name: TinyWorld().plant().interactions)
-        return records.find(record_name("planted-clustered", "mf"))
+    return record_of_job(_wavering_denoisers, TERMS, tmp_path_factory.mktemp("cells"))
 
 
 def test_a_record_has_two_figures_of_every_denoiser_and_seed(record):
@@ -96,7 +79,7 @@ def test_moments_are_looks():
 
 def put(records, early, before):
     """The same of every denoiser, world and model."""
-    for world in _wavering_denoisers.WORLDS:
+    for world in WORLDS:
         for model in MODELS:
             found = {method: {EARLY: early, BEFORE: before} for method in DENOISERS}
             records.write(record_name(world, model), {"alike": found, "steps": {EARLY: 200, BEFORE: 760, LATE: 800}})
