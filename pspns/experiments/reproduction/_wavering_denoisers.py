@@ -123,7 +123,7 @@ def denoisers_waver(records: Records, data_names: Sequence[str], protocol: str) 
             outcomes.append(Outcome(what, None, why_not=ALL_THE_SAME))
             continue
         if len(early) > 1:
-            p_values[len(outcomes)] = float(stats.ttest_rel(early, before).pvalue)
+            p_values[len(outcomes)] = float(stats.ttest_ind(early, before, equal_var=False).pvalue)
         at = record["steps"]
         figures = (
             f"ranks of weights at step {at[LATE]:,} correlate with those at step {at[EARLY]:,} by "
