@@ -84,6 +84,11 @@ class BuiltPositives:
         """Accuracy and coverage: exact against a planted world, estimated against the held-out pairs of a folder."""
         if isinstance(truth, PlantedWorld):
             return exact_quality(self.pairs, self.user_ids, self.item_ids, truth)
+        if not isinstance(truth, GivenSplit):
+            raise DataError(
+                f"quality needs a planted world, or data with held-out parts such as pspns.load gives of a folder, got "
+                f"{type(truth).__name__}"
+            )
         split = Split.from_parts(truth.interactions, truth.parts, truth.source)
         ids = (self.user_ids, split.user_ids[: split.n_users]), (self.item_ids, split.item_ids[: split.n_items])
         if not all(np.array_equal(built, given) for built, given in ids):

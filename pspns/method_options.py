@@ -35,6 +35,11 @@ def resolve_methods(
 
     `given` and the file `config` hold for every method; `search` says for some settings what is tried instead.
     """
+    if not isinstance(search, Mapping):
+        raise SettingsError(
+            f"{given.suggest('search')} must be settings with what is tried of each, such as {{'l2': '1e-5,1e-4'}}, "
+            f"got {search!r}"
+        )
     layers = [*([read_settings_file(Path(config))] if config is not None else []), given]
     for layer in layers:
         _refuse_what_methods_choose(layer, given)

@@ -77,7 +77,7 @@ _WORDS = {
     float: "a finite number",
     bool: "true or false",
     str: "text",
-    tuple: "whole numbers such as 0-2 or 0,3,7",
+    tuple: f"whole numbers such as 0-2 or 0,3,7, at most {MOST_NUMBERS:,} of them",
     dict: "names with values, such as user=visitor,item=sku",
 }
 

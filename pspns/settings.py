@@ -20,6 +20,9 @@ from pspns.starts.xavier import XavierStart
 from pspns.training.settings import TrainingSettings
 from pspns.weightings.none import NoWeighting
 
+# Where systems and libraries still start them; more end the process.
+MOST_THREADS = 1_024
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
@@ -94,8 +97,8 @@ class RunSettings:
             raise SettingsError(f"seeds must be distinct whole numbers from 0 to 2⁶³ − 1, got {self.seeds}")
         if not 0 <= self.data_seed < 2**63:
             raise SettingsError(f"data_seed must be a whole number from 0 to 2⁶³ − 1, got {self.data_seed}")
-        if self.threads is not None and self.threads < 1:
-            raise SettingsError(f"threads must be at least 1, got {self.threads}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise SettingsError(f"threads must be from 1 to {MOST_THREADS:,}, got {self.threads}")
         if self.memory_gib is not None and not 0 < self.memory_gib < math.inf:
             raise SettingsError(f"memory_gib must be above 0, got {self.memory_gib:g}")
         if not 0 <= self.checkpoint_seconds < math.inf:

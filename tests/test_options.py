@@ -248,7 +248,7 @@ class TestValues:
             ("training.patience", "0", "--training.patience must be at least 1, got 0"),
             ("embedding-size", "-3", "--embedding-size must be at least 1, got -3"),
             ("seeds", "1,1", "--seeds must be distinct whole numbers"),
-            ("threads", "0", "--threads must be at least 1, got 0"),
+            ("threads", "0", "--threads must be from 1 to 1,024, got 0"),
             ("memory-gib", "0", "--memory-gib must be above 0, got 0"),
             ("k", "0", "--k must be whole numbers of at least 1"),
             ("select-by", "recal@20", "--select-by: no metric named 'recal'"),

@@ -73,6 +73,11 @@ class TestExact:
         with pytest.raises(DataError, match="user ids of this world are the whole numbers 0 to 49"):
             built.quality(small_world("clustered"))
 
+    def test_data_without_held_out_parts_tell_nothing(self) -> None:
+        clicks = given_split(5, 6, 12).interactions
+        with pytest.raises(DataError, match="needs a planted world, or data with held-out parts .* got Interactions"):
+            build(clicks, "observed").quality(clicks)  # type: ignore[arg-type]
+
 
 class TestEstimate:
     @pytest.mark.parametrize("name", part_names("positives"))

@@ -14,6 +14,7 @@ from pspns.data.splits.none import NoSplit
 from pspns.data.splits.per_user import PerUserSplit
 from pspns.errors import SettingsError
 from pspns.evaluation.protocol import find_protocol
+from pspns.memory import MemoryBudgetError
 from pspns.models.ease import Ease
 from pspns.models.popular import Popular
 from pspns.run import BASELINES, choose_device, make_split, run
@@ -119,10 +120,11 @@ def test_refitting_on_everything(clustered):
         run(clustered, settings(split=NoSplit(), training=TrainingSettings()))
 
 
-def test_a_baseline_that_does_not_fit_is_left_out_and_said(clustered):
+def test_a_baseline_that_does_not_fit_is_left_out_and_said():
     said = []
-    tight = RunSettings(seeds=(0,), device="cpu", memory_gib=0.0001)
-    found = run(clustered, settings(run=tight), say=said.append)
+    tight = RunSettings(seeds=(0,), device="cpu", memory_gib=0.0009)
+    # Of so many items that ease needs more than training does.
+    found = run(given_split(60, 250, 900), settings(run=tight), say=said.append)
     assert [judged.name for judged in found.baselines] == ["popular", "svd"]
     assert "ease with" in found.left_out["ease"]
     assert any(line.startswith("baseline ease left out: ease with") for line in said)
@@ -152,3 +154,9 @@ def test_the_gpu_agrees_with_the_cpu(clustered):
     for one, two in zip((cpu.model, *cpu.baselines), (gpu.model, *gpu.baselines), strict=True):
         assert two.test[0].overall["recall@5"] == pytest.approx(one.test[0].overall["recall@5"], abs=0.01)
     torch.testing.assert_close(cpu.model.fitted.scorer.users, gpu.model.fitted.scorer.users.cpu(), rtol=1e-3, atol=1e-5)
+
+
+def test_more_replicas_than_memory_holds_are_refused_before_any_is_made():
+    data, tight = given_split(60, 40, 600), RunSettings(seeds=tuple(range(5000)), device="cpu", memory_gib=0.05)
+    with pytest.raises(MemoryBudgetError, match=r"training 5,000 replicas needs about .*take fewer seeds"):
+        run(data, settings(run=tight))

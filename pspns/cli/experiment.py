@@ -23,6 +23,7 @@ from pspns.experiments.paper_figures import figure_by_figure
 from pspns.experiments.records import Records
 from pspns.experiments.request import (
     CELLS,
+    PAGE,
     QUICK_WORDS,
     UNFINISHED,
     asked_experiments,
@@ -37,7 +38,6 @@ from pspns.experiments.sections import Number, Section, Table, TableCell
 from pspns.report.marks import plain
 from pspns.report.reproduction import write_reproduction
 
-PAGE = "reproduction.html"
 SHORT = {"planted": "planted-clustered"}
 BY_USER = "by-user"
 """The folder inside a data set's that holds it split another way."""
@@ -60,6 +60,8 @@ def experiment_and_show(
             _run(wanted, sources or {}, records, terms, out, keep=keep)
         except NotTrainedError as error:  # what could be is worth seeing
             failed = error
+    if failed and not records.folder.is_dir():
+        raise failed  # there is nothing to show
     _show(experiments, wanted, records, out)
     if failed:
         raise failed
@@ -118,9 +120,10 @@ def _run(
     *,
     keep: bool,
 ) -> None:
-    for name, experiments in wanted.items():
-        if what_is_due(name, experiments, records, terms, keep=keep):
-            _find(sources.get(name, name))  # not after hours with the others
+    # Records that are all there need no data, unless somebody says of which they should be.
+    needed = [name for name in wanted if name in sources or what_is_due(name, wanted[name], records, terms, keep=keep)]
+    for name in needed:
+        _find(sources.get(name, name))  # not after hours with the others
 
     def load_named(name: str) -> Data:
         data = load(_place(sources.get(name, name)))
@@ -132,7 +135,7 @@ def _run(
         try:
             with training_progress("recall@20", "validation, the best of the loop,") as watch:
                 carry_out(
-                    wanted,
+                    {name: wanted[name] for name in needed},
                     records,
                     terms,
                     load_named,

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pspns.cli.output_file import check_place
 from pspns.data.arrays import read_arrays
 from pspns.data.interactions import Interactions
 from pspns.data.split import GivenSplit
@@ -76,9 +77,9 @@ def _run_study() -> None:
     parser.add_argument("--only", default="", help="members to run, comma between them; unset: all")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="where the record goes")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file in --out if there is one")
     options = parser.parse_args()
-    if not options.out.absolute().parent.is_dir():
-        raise SettingsError(f"--out: there is no folder {options.out.absolute().parent}; make it first")
+    check_place(options.out, overwrite=options.overwrite)
     members = _chosen(EXPERIMENTS[options.experiment].members(), options.only)
     settings = {name: make_settings(_completed(tables, options)) for name, tables in members.items()}
     done = _run_all(read_arrays(options.data), settings, judge_test=options.experiment != "choose")

@@ -62,6 +62,9 @@ def carry_out(
         Work(name, experiments, records, terms, load, telling, keep=keep, only=only)
         for name, experiments in wanted.items()
     ]
+    for work in works:
+        if not keep and not work.due():
+            work.check()
     left, is_waiting = works, False
     while left:
         began = time.perf_counter()
@@ -110,6 +113,10 @@ class Work:
         """What has no record yet and may still come to one."""
         due = what_is_due(self.name, self.experiments, self.records, self.terms, keep=self.keep, only=self.only)
         return due.but(self._failed)
+
+    def check(self) -> None:
+        """Nothing is left to make: even so, what is there must be of the data that are given."""
+        self._load()
 
     def take(self) -> bool:
         """Whether there was anything to take."""

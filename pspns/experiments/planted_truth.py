@@ -9,16 +9,18 @@ the weights that each denoiser gave them between the last two evaluations. Nothi
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pspns.cli.output_file import check_place
 from pspns.components import find_part, part_names
 from pspns.data.planted import PlantedWorld
 from pspns.data.split import Split
-from pspns.errors import unknown_name
+from pspns.errors import PspnsError, unknown_name
 from pspns.evaluation.protocol import find_protocol
 from pspns.experiments._members import changed, make_settings, recipe
 from pspns.experiments.denoisers import with_its_loss
@@ -44,13 +46,24 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=20_000)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True, help="where the record goes")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file in --out if there is one")
     options = parser.parse_args()
+    try:
+        _measure(options)
+    except PspnsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _measure(options: argparse.Namespace) -> None:
+    check_place(options.out, overwrite=options.overwrite)
+    for kind in options.worlds.split(","):
+        if kind not in WORLDS:
+            raise unknown_name("world", kind, WORLDS)
     training = {"max_steps": options.max_steps}
     seeds = tuple(range(options.seeds))
     record: dict[str, Any] = {"experiment": "planted-truth", "seeds": list(seeds), **training, "worlds": {}}
     for kind in options.worlds.split(","):
-        if kind not in WORLDS:
-            parser.error(f"argument --worlds: {unknown_name('world', kind, WORLDS)}")
         truth: PlantedWorld = find_part("datasets", kind)().plant()
         built = {name: _figures(found) for name, *found in builders(truth, choose_device(options.device).type)}
         denoised = {}

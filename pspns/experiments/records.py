@@ -107,6 +107,14 @@ class Records:
         return self.folder / f"{name}.json"
 
 
+def check_records(folder: Path) -> None:
+    """A page made of no records would take the place of one that was made of some."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder of records; give the folder that they were written to")
+    if not any(folder.glob("*.json")):
+        raise DataError(f"there is no record in {folder}; give the folder that they were written to")
+
+
 def limit_note(training: Record, steps: Sequence[int]) -> str:
     """Said where a replica reached the limit of steps before its patience was spent, and may have risen still.
 

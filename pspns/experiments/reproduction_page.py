@@ -10,11 +10,13 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pspns.cli.output_file import check_place
+from pspns.errors import PspnsError
 from pspns.experiments.headline import headline
 from pspns.experiments.introduction import introduction, names_words
 from pspns.experiments.markdown import escaped, row_line, section_lines, wrapped
 from pspns.experiments.paper_figures import figure_by_figure
-from pspns.experiments.records import Records
+from pspns.experiments.records import Records, check_records
 from pspns.experiments.reproduction import experiment_names, find_experiment
 from pspns.experiments.sections import Section
 
@@ -71,6 +73,11 @@ def main() -> None:
     parser.add_argument("records", type=Path, help="folder of records")
     parser.add_argument("out", type=Path, help="Markdown file to write")
     options = parser.parse_args()
+    try:
+        check_records(options.records)
+        check_place(options.out, overwrite=True)  # which is made anew whenever there are other records
+    except PspnsError as error:
+        parser.error(str(error))
     folder = Path(os.path.relpath(options.records, options.out.parent)).as_posix()
     options.out.write_text(page(options.records, folder), encoding="utf-8")
     print(f"wrote {options.out}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from pspns.experiments.sections import Section
 ALL = "all"
 CELLS, UNFINISHED = "cells", "unfinished"
 """Folders of records, and of what stopped trainings have come to."""
+PAGE = "reproduction.html"
+MOST_SEEDS = 10_000
+"""As many as one run may have."""
 QUICK = Terms(
     max_steps=200,
     patience=3,
@@ -30,18 +34,21 @@ QUICK = Terms(
         ("evaluation.inactive", 100),
     ),
 )
-"""So little that all of it is over in a minute or two, and shows how things look rather than how they are."""
+"""So little that all of it is over in a minute or two, and shows how things look rather than how they are. What is
+changed marks a record as one of a quick look."""
 QUICK_DATA = ("planted-clustered",)
 QUICK_WORDS = (
-    f"A quick look: at most {QUICK.max_steps} steps, few seeds and small vectors. It shows that everything runs, and "
-    "how the page looks; its figures mean little."
+    "A quick look: few steps, few seeds and small vectors. It shows that everything runs, and how the page looks; its "
+    "figures mean little."
 )
 
 
 def asked_experiments(names: Sequence[str]) -> dict[str, Experiment]:
     """By name, in the order of the report; `all` is all of them."""
-    wanted = experiment_names() if ALL in names else names
-    found = {name: find_experiment(name) for name in wanted}  # which knows what a mistaken name may have meant
+    # Which knows what a mistaken name may have meant.
+    found = {name: find_experiment(name) for name in names if name != ALL}
+    if ALL in names:
+        found = {name: find_experiment(name) for name in experiment_names()}
     return {name: found[name] for name in experiment_names() if name in found}
 
 
@@ -52,7 +59,14 @@ def by_data(
     on those of the named ones that are its own."""
     names = dict.fromkeys(name for one in experiments.values() for name in (one.data if data is None else data))
     on_all = data is not None and not only_usual
-    return {name: [one for one in experiments.values() if on_all or name in one.data] for name in names}
+    found = {name: [one for one in experiments.values() if on_all or name in one.data] for name in names}
+    if not any(found.values()):
+        usual = dict.fromkeys(itertools.chain.from_iterable(one.data for one in experiments.values()))
+        raise SettingsError(
+            f"none of {', '.join(names)} is what {', '.join(experiments)} is usually on, which is {', '.join(usual)}; "
+            "name the file so, or leave out --usual"
+        )
+    return found
 
 
 def sections_of(
@@ -69,9 +83,10 @@ def noted(section: Section, records: Records) -> Section:
 
 def is_quick_look(records: Records) -> bool:
     """Whether some of the records come from a quick look; whoever shows them need not have been told."""
+    small = [(*key.split("."), value) for key, value in QUICK.changes]
     for path in records.folder.glob("*.json"):
-        training = (records.find(path.stem) or {}).get("settings", {}).get("training", {})
-        if training.get("max_steps", QUICK.max_steps + 1) <= QUICK.max_steps:
+        settings = (records.find(path.stem) or {}).get("settings") or {}
+        if all(settings.get(section, {}).get(entry) == value for section, entry, value in small):
             return True
     return False
 
@@ -81,14 +96,19 @@ def terms_of(*, quick: bool = False, **given: Any) -> Terms:
     for name in ("max_steps", "patience", "seeds", "trials"):
         if given.get(name) is not None and given[name] < 1:
             raise SettingsError(f"--{name.replace('_', '-')} must be at least 1, got {given[name]}")
+    if (given.get("seeds") or 0) > MOST_SEEDS:
+        raise SettingsError(f"--seeds must be at most {MOST_SEEDS:,}, got {given['seeds']:,}; it is how many seeds")
     said = {name: value for name, value in given.items() if value is not None}
     return dataclasses.replace(QUICK if quick else Terms(), **said)
 
 
 def check_out(out: Path) -> None:
     """Better now than after the first training."""
-    if out.exists() and not out.is_dir():
-        raise SettingsError(f"--out must be a folder, and {out} is a file; give another one")
+    for folder in (out, out / CELLS, out / UNFINISHED):
+        if folder.exists() and not folder.is_dir():
+            raise SettingsError(f"--out must be a folder, and {folder} is a file; give another one")
+    if (out / PAGE).is_dir():
+        raise SettingsError(f"{out / PAGE} is a folder, where the page is to be; give another --out")
 
 
 def stopped(out: Path, exit_code: int) -> StoppedError:

@@ -11,9 +11,12 @@ import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from pspns.cli.output_file import check_place
 from pspns.components import part_names
+from pspns.errors import PspnsError
 from pspns.experiments._cells import DATA, MODELS, Record, limit, max_steps, pair, printed, value
 from pspns.experiments._denoiser_tables import denoiser_tables
+from pspns.experiments.records import check_records
 
 BASELINES = ("popular", "svd", "ease")
 MEMBERS = ("plain", "plain + start", "plain + copies", "plain + weights", "recommended")
@@ -364,6 +367,11 @@ def main() -> None:
     parser.add_argument("records", type=Path, help="folder of records")
     parser.add_argument("out", type=Path, help="Markdown file to write")
     options = parser.parse_args()
+    try:
+        check_records(options.records)
+        check_place(options.out, overwrite=True)  # which is made anew whenever there are other records
+    except PspnsError as error:
+        parser.error(str(error))
     options.out.write_text(page(options.records), encoding="utf-8")
     print(f"wrote {options.out}")
 

@@ -14,7 +14,7 @@ from pspns.errors import SettingsError
 from pspns.item_sets import RejectedItems
 from pspns.models._dot_product import DotProduct
 from pspns.models._embedding_model import EmbeddingModel, Starts
-from pspns.needed_bytes import StepSizes, denoiser_bytes, sampler_bytes
+from pspns.needed_bytes import StepSizes, denoiser_bytes, sampler_bytes, training_bytes
 from pspns.rng import host_stream
 from pspns.shapes import DenoisedWorld, Embeddings, Fitted, Validate, World
 from pspns.starts._score_spread import score_deviation
@@ -117,7 +117,7 @@ class Trainer:
         )
 
     def _check_memory(self, size: int) -> None:
-        """Before hours of training, not after: what negatives and denoiser need, each by itself."""
+        """Before hours of training, not after: what negatives, denoiser and tables need, each by itself."""
         n_replicas = sum(len(member.seeds) for member in self.members)
         worlds = [member.world for member in self.members]
         # Without the layers of a graph, of which nothing is known here: at least so much.
@@ -126,6 +126,9 @@ class Trainer:
         memory.check(sampler_bytes(self.negatives, worlds[0], sizes), "drawing negatives", "take fewer candidates")
         of_denoiser = denoiser_bytes(self.denoiser, most_pairs, sizes)
         memory.check(of_denoiser, "denoising", "take fewer seeds or smaller batches")
+        tables = sum(training_bytes(most_pairs, size, n_replicas, self.settings.batch_size).values())
+        what = f"training {n_replicas:,} replica{'s' if n_replicas > 1 else ''}"
+        memory.check(tables, what, "take fewer seeds or smaller vectors")
 
     def _teacher(self, make_model: MakeModel, size: int) -> tuple[Embeddings | None, float, Saving | None]:
         """A model like the one to be trained, trained plainly, if the denoiser compares the two; the seconds it took;

@@ -72,6 +72,10 @@ class TestNames:
         assert tuple(asked_experiments(["all"])) == experiment_names()
         assert tuple(asked_experiments(["seeds", "overall"])) == ("overall", "seeds")
 
+    def test_a_mistaken_name_beside_all_is_no_less_mistaken(self) -> None:
+        with pytest.raises(SettingsError, match=r"no experiment named 'overal'.*did you mean 'overall'"):
+            asked_experiments(["overal", "all"])
+
     def test_each_experiment_has_data_of_its_own_unless_some_are_named(self) -> None:
         experiments = asked_experiments(["mf", "overall"])
         own = by_data(experiments, None)
@@ -80,6 +84,10 @@ class TestNames:
         assert by_data(experiments, ["planted-clustered"]) == {"planted-clustered": list(experiments.values())}
         usual = {"pinterest": [experiments["overall"]], "ml-1m": [experiments["overall"], experiments["mf"]]}
         assert by_data(experiments, ["pinterest", "ml-1m"], only_usual=True) == usual
+
+    def test_more_seeds_than_a_run_may_have(self) -> None:
+        with pytest.raises(SettingsError, match="--seeds must be at most 10,000, got 10,001"):
+            terms_of(seeds=10_001)
 
     def test_terms(self) -> None:
         assert terms_of(quick=True, seeds=7, device=None).seeds == 7
@@ -167,6 +175,38 @@ class TestRunning:
             assert refused.code == 2
             assert "give --data, of which there are records: small" in refused.err
         assert (out / "reproduction.html").read_bytes() == page
+
+    def test_small_vectors_make_a_quick_look_and_few_steps_alone_do_not(
+        self, command: Cli, small: Path, tmp_path: Path
+    ) -> None:
+        how = ("experiment", "seeds", "--data", small, "--seeds", 1, "--device", "cpu")
+        longer = command(*how, "--quick", "--max-steps", 201, "--patience", 1, "--out", tmp_path / "quick")
+        assert longer.code == 0, longer.err
+        assert QUICK_WORDS in longer.err
+        short = command(*how, "--max-steps", 4, "--out", tmp_path / "short")
+        assert short.code == 0, short.err
+        assert QUICK_WORDS not in short.err
+        assert QUICK_WORDS not in (tmp_path / "short" / "reproduction.html").read_text()
+
+    def test_where_nothing_can_be_trained_that_is_the_error(self, command: Cli, tmp_path: Path) -> None:
+        one_pair = tmp_path / "one.csv"
+        one_pair.write_text("user,item\na,1\n")
+        failed = command(*tiny(one_pair, tmp_path / "out"))
+        assert failed.code
+        assert "could not be carried out" in failed.err
+        assert "no folder of records" not in failed.err
+
+    @pytest.mark.parametrize("place", ["cells", "reproduction.html"])
+    def test_what_stands_in_the_way_is_named_before_training(
+        self, command: Cli, small: Path, tmp_path: Path, place: str
+    ) -> None:
+        out = tmp_path / "out"
+        out.mkdir()
+        (out / "cells").write_text("notes") if place == "cells" else (out / place).mkdir()
+        refused = command(*tiny(small, out))
+        assert refused.code == 2
+        assert str(out / place) in refused.err
+        assert "training" not in refused.err
 
     def test_a_file_is_no_folder_for_records(self, command: Cli, small: Path, tmp_path: Path) -> None:
         out = tmp_path / "notes.txt"

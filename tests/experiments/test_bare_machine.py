@@ -102,10 +102,12 @@ def test_every_experiment_can_be_listed_without_training(experiments: Callable[.
     assert not list(tmp_path.iterdir())
 
 
-def test_usual_data_alone(experiments: Callable[..., str]) -> None:
-    """No experiment is usually on this one."""
+def test_usual_data_alone(experiments: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    """No experiment is usually on this one, and a file that is called otherwise must not end in silence."""
     assert experiments("mf", "--list")
-    assert experiments("mf", "--list", "--usual") == ""
+    with pytest.raises(SystemExit):
+        experiments("mf", "--list", "--usual")
+    assert "none of toy is what mf is usually on, which is ml-1m, epinions; name the file so" in capsys.readouterr().err
 
 
 def test_cells_by_name(experiments: Callable[..., str], tmp_path: Path) -> None:

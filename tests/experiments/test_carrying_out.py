@@ -92,7 +92,7 @@ def test_every_record_is_that_of_a_run_alone(carried_out, interactions):
     assert records.find(DNS.name)["cell"]["trained_with"] == [DNS.name]
 
 
-def test_the_second_time_nothing_is_read_or_trained(carried_out, monkeypatch):
+def test_the_second_time_nothing_is_trained(carried_out, monkeypatch):
     job = Job("measured-planted", "planted", lambda data, terms, telling: {"count": len(data.users)})
     records, _ = carried_out(experiment(*ALL, jobs=[job]))
     before = files(records)
@@ -100,9 +100,18 @@ def test_the_second_time_nothing_is_read_or_trained(carried_out, monkeypatch):
     monkeypatch.setattr(loops_module, "run_together", None)
     said = []
     records, read = carried_out(experiment(*ALL, jobs=[job]), say=said.append)
-    assert read == []
+    assert read == ["planted"]  # whether the records are of it
     assert said == ["planted: 5 records, 0 of them to be made"]
     assert files(records) == before
+    assert carried_out(experiment(*ALL, jobs=[job]), keep=True)[1] == []
+
+
+def test_records_of_other_data_are_refused_even_where_all_are_there(carried_out, tmp_path):
+    records, _ = carried_out(experiment(UNIFORM))
+    other = plant("clustered", n_users=30, n_items=40, rng=np.random.default_rng(1), mean_preferences=12).interactions
+    with pytest.raises(SettingsError, match="was made of other data than planted is now"):
+        carry_out({"planted": [experiment(UNIFORM)]}, records, TERMS, lambda name: other)
+    carry_out({"planted": [experiment(UNIFORM)]}, records, TERMS, lambda name: other, keep=True)
 
 
 def test_what_experiments_share_is_run_once(carried_out, monkeypatch):
@@ -186,7 +195,7 @@ def test_a_record_of_other_settings_is_refused_and_the_section_named(terms, sect
 def test_where_it_ran_is_no_other_setting(carried_out):
     carried_out(experiment(UNIFORM))
     elsewhere = Terms(**{**vars(TERMS), "changes": (*TERMS.changes, ("run.threads", 1), ("run.memory_gib", 3.0))})
-    assert carried_out(experiment(UNIFORM), terms=elsewhere)[1] == []
+    assert carried_out(experiment(UNIFORM), terms=elsewhere)[1] == ["planted"]
 
 
 def test_a_key_that_a_record_does_not_know_is_at_its_default(carried_out):
@@ -195,7 +204,7 @@ def test_a_key_that_a_record_does_not_know_is_at_its_default(carried_out):
         record = records.find(cell.name)
         del record["settings"][section][key], record["settings"]["denoiser"]
         records.write(cell.name, record)
-    assert carried_out(experiment(UNIFORM, PUBLISHED))[1] == []
+    carried_out(experiment(UNIFORM, PUBLISHED))
     other = PUBLISHED.but(changes=(*PUBLISHED.changes, ("positives.copies", 2)))
     records.write(other.name, records.find(PUBLISHED.name))
     with pytest.raises(SettingsError, match=r"made with \[positives\]"):

@@ -38,7 +38,7 @@ def experiment(data_file, tmp_path, monkeypatch):
 
     def carry_out(name, *options):
         out = tmp_path / "record.json"
-        words = [name, "--data", data_file, "--max-steps", 20, "--device", "cpu", "--out", out, *options]
+        words = [name, "--data", data_file, "--max-steps", 20, "--device", "cpu", "--out", out, "--overwrite", *options]
         monkeypatch.setattr(sys, "argv", ["pspns.experiments", *map(str, words)])
         command_line.main()
         return json.loads(out.read_text())
@@ -180,6 +180,8 @@ def test_settings_are_those_that_the_tables_say():
         (("protocols", "--seeds", "4-2"), "seeds must be distinct whole numbers"),
         (("protocols", "--precision", "half"), "precision must be float32 or mixed, got half"),
         (("protocols", "--out", "nowhere/record.json"), "--out: there is no folder"),
+        (("protocols", "--out", "."), "is a folder; give --out the name of a file"),
+        (("protocols", "--out", "/proc/record.json"), "--out: no file can be made in /proc"),
     ],
 )
 def test_mistakes_are_named(experiment, tmp_path, capsys, options, reason):
@@ -188,6 +190,16 @@ def test_mistakes_are_named(experiment, tmp_path, capsys, options, reason):
     assert end.value.code in (1, 2)
     assert reason in capsys.readouterr().err
     assert not (tmp_path / "record.json").exists()
+
+
+def test_a_record_that_is_there_is_not_replaced_unasked(data_file, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "record.json"
+    out.write_text("an earlier one")
+    monkeypatch.setattr(sys, "argv", ["", "protocols", "--data", str(data_file), "--max-steps", "2", "--out", str(out)])
+    with pytest.raises(SystemExit):
+        command_line.main()
+    assert "exists already; give --overwrite to replace it" in capsys.readouterr().err
+    assert out.read_text() == "an earlier one"
 
 
 def test_members_with_different_denoisers_train_in_loops_of_their_own(experiment):

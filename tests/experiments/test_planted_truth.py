@@ -53,3 +53,22 @@ def test_the_record_has_every_world(tmp_path, monkeypatch):
             "denoisers": {"mf": {"none": {"chosen": {"name": "mf"}}}},
         }
     assert record["machine"]["device"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--worlds", "planted-clusterd"), "did you mean 'planted-clustered'"),
+        (("--models", "mff"), "no models named 'mff'"),
+        (("--seeds", "0"), "seeds must be distinct whole numbers"),
+        (("--out", "nowhere/record.json"), "--out: there is no folder"),
+    ],
+)
+def test_mistakes_are_errors_in_a_line(options, reason, tmp_path, monkeypatch, capsys):
+    words = ["--worlds", "planted-clustered", "--models", "mf", "--max-steps", "2", "--out", str(tmp_path / "o.json")]
+    monkeypatch.setattr(sys, "argv", ["", *words, *options])
+    with pytest.raises(SystemExit) as end:
+        planted_truth.main()
+    assert end.value.code in (1, 2)
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "o.json").exists()

@@ -1,7 +1,11 @@
 """The page of results from records made by hand."""
 
 import json
+import sys
 
+import pytest
+
+from pspns.experiments import reproduction_page, results_page
 from pspns.experiments.results_page import MEMBERS, page
 
 
@@ -116,3 +120,15 @@ def test_hardness(tmp_path):
         "25.00 / 5.00 **limit**",
         "11.66 / 3.40",
     ]
+
+
+@pytest.mark.parametrize(("folder", "reason"), [("nowhere", "is no folder of records"), (".", "there is no record in")])
+def test_no_page_is_made_of_no_records(folder, reason, tmp_path, monkeypatch, capsys):
+    page_before = tmp_path / "results.md"
+    page_before.write_text("an earlier one")
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path / folder), str(page_before)])
+    for command in (results_page, reproduction_page):
+        with pytest.raises(SystemExit):
+            command.main()
+        assert reason in capsys.readouterr().err
+    assert page_before.read_text() == "an earlier one"

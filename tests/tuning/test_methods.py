@@ -169,3 +169,9 @@ def test_what_is_judged_and_for_how_long_cannot_be_searched():
     for name in ("run.seeds", "seeds", "evaluation.k", "protocol", "max_steps", "training.patience", "steps"):
         assert settings_called(name, settings) == []
     assert "model.embedding_size" in searchable(settings)
+
+
+def test_what_is_tried_must_be_by_setting():
+    """As the command line writes it, it is no mapping."""
+    with pytest.raises(SettingsError, match=r"must be settings with what is tried of each.*got 'l2=0\.1'"):
+        resolve_methods("plain", Layer("here", {}), None, "l2=0.1")
