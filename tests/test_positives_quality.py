@@ -75,7 +75,7 @@ class TestExact:
 
     def test_data_without_held_out_parts_tell_nothing(self) -> None:
         clicks = given_split(5, 6, 12).interactions
-        with pytest.raises(DataError, match="needs a planted world, or data with held-out parts .* got Interactions"):
+        with pytest.raises(DataError, match=r"needs a planted world, or data with held-out parts .* got Interactions"):
             build(clicks, "observed").quality(clicks)  # type: ignore[arg-type]
 
 
