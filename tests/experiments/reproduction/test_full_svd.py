@@ -22,12 +22,12 @@ NO_TABLES = Experiment("", "", lambda records, data: Section("", "", ()), jobs=_
 def records(tmp_path):
     world = plant("clustered", n_users=80, n_items=60, rng=np.random.default_rng(0), mean_preferences=12)
     records = Records(tmp_path)
-    carry_out({"toy": [NO_TABLES]}, records, TERMS, lambda name: world.interactions)
+    carry_out({"ml-1m": [NO_TABLES]}, records, TERMS, lambda name: world.interactions)
     return records
 
 
 def test_both_come_to_the_same_leading_singular_values(records):
-    record = records.find(record_name("toy"))
+    record = records.find(record_name("ml-1m"))
     assert record["rank"] == 4
     assert record["converges"]
     assert 0 < record["furthest_apart"] < 1e-2  # the randomized one is not exact
@@ -36,8 +36,8 @@ def test_both_come_to_the_same_leading_singular_values(records):
 
 
 def test_where_ours_is_exact_nothing_is_compared(records):
-    assert records.find(record_name("toy"))["exact_svd"]
-    verdict = full_svd_is_costly(records, ["toy"], "strict")
+    assert records.find(record_name("ml-1m"))["exact_svd"]
+    verdict = full_svd_is_costly(records, ["ml-1m"], "strict")
     assert verdict.word == "not measured"
     assert "1,000 rows" in verdict.why
 
@@ -54,7 +54,7 @@ def test_it_is_refused_where_memory_does_not_suffice(tmp_path, monkeypatch):
     monkeypatch.setattr(_full_svd, "TABLES_HELD", 1e12)
     world = plant("clustered", n_users=80, n_items=60, rng=np.random.default_rng(0), mean_preferences=12)
     with pytest.raises(PspnsError, match=r"a full SVD of .* × .* needs about"):
-        carry_out({"toy": [NO_TABLES]}, Records(tmp_path), TERMS, lambda name: world.interactions)
+        carry_out({"ml-1m": [NO_TABLES]}, Records(tmp_path), TERMS, lambda name: world.interactions)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,11 @@ def test_the_verdict_is_of_seconds_and_of_an_end(full, converges, word, tmp_path
     verdict = full_svd_is_costly(records, ["ml-1m"], "strict")
     assert verdict.word == word
     assert f"{full:.0f} times as long" in " ".join(one.figures for one in verdict.outcomes)
+
+
+def test_nobodys_own_data_are_decomposed(tmp_path):
+    assert list(_full_svd.jobs("plays")) == []
+    assert [job.alone for job in _full_svd.jobs("yelp2018-part")] == [True]
+    assert full_svd_is_costly(Records(tmp_path), ["plays"], "strict").why.startswith(
+        "measured on the paper's data sets"
+    )
