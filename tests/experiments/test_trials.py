@@ -414,7 +414,8 @@ class TestGoingOn:
                 assert {**one, "seconds": None} == {**other, "seconds": None}
             assert tuned_cell(records, cell) == tuned_cell(whole, cell) is not None
         calls.clear()
-        carry(tuned_of(*cells), tmp_path / "stopped", None)
+        carry(tuned_of(*cells), tmp_path / "stopped", data)
+        carry(tuned_of(*cells), tmp_path / "stopped", None, keep=True)
         assert not calls
 
     def test_fewer_trials_than_were_begun_may_all_be_there(self, data: GivenSplit, tmp_path: Path) -> None:
