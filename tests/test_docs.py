@@ -297,7 +297,12 @@ def test_what_harder_negatives_do_in_the_readme_is_what_the_records_say():
     )
     assert [one.best_first[0][0] for one in others] == ["DNS"] * 3
     assert "{} on Epinions, {} on Pinterest and {} on Yelp2018".format(*of_dns) in said
-    assert "RNS {}, {} and {}, and nothing else".format(*of_rns) in said
+    assert "RNS {}, {} and {}, and nothing else that may be compared is higher".format(*of_rns) in said
+    stopped = [records.find(f"lightgcn-{data}-mixgcf-strict") for data in harder_helps[1:]]
+    assert all("MixGCF" in one.cut_short for one in others[1:])
+    assert all(one["best_step"] == one["steps"] for one in stopped)
+    at = [f"{100 * one['test']['recall@20']['mean']:.2f}" for one in stopped]
+    assert "still rising on the last two when a lower limit stopped it at {} and {}".format(*at) in said
     dns, rns, ease = (100 * dict(ml_1m.best_first)[name].mean("recall@20") for name in ("DNS", "RNS", "EASE"))
     assert dns < rns
     softer = read_record("hardness-lightgcn-ml-1m-dns-n-4")["members"]["dns, n 4"]["test"]["recall@20"]["mean"]

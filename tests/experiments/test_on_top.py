@@ -62,6 +62,16 @@ def test_the_choice_is_validations_whatever_the_test_says(records):
     assert f"recommended on {TITLE}" in told(records)[0]
 
 
+def test_what_a_lower_limit_stopped_is_named_and_not_compared(records):
+    # By hand a record's trainings end after 50 steps.
+    put(records, "dns", 0.9, model="mf", limit=50)
+    (text,) = told(records)
+    assert f"recommended on {TITLE}" in text
+    assert f"Not compared, as a lower limit of steps stopped them: DNS on {TITLE}." in text
+    put(records, "dns", 0.9, model="mf", limit=49)  # which it did not reach
+    assert f"DNS on {TITLE} (90.00" in told(records)[0]
+
+
 def test_where_a_method_is_missing_none_is_called_the_highest(records):
     (records.folder / "mf-ml-1m-dns-strict.json").unlink()
     assert found(records).missing == ("DNS",)
